@@ -1,0 +1,63 @@
+"""`holon debug`: where time goes, and what retention would remove."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from holon.cli.output import emit, say, show_table, span
+from holon.cli.seat import Agent, Limit, Seat, seated
+
+app = typer.Typer(help="For a close look: where time goes, and what retention removes.")
+
+
+@app.command()
+@seated()
+def latency(seat: Seat, agent: Agent = None, limit: Limit = 10) -> None:
+    """Show where the time of an agent's newest turns went, computed from its events.
+
+    \b
+    Example:
+      holon debug latency --limit 5
+    """
+    client = seat.client()
+    turns = client.get(client.path(agent, "latency"), limit=limit)
+    if seat.json:
+        emit(turns)
+        return
+    columns = ("turn", "queue", "context", "model", "tools", "cleanup", "total")
+    show_table(columns, [_latency_row(turn) for turn in turns], empty="there are no ended turns")
+
+
+@app.command()
+@seated()
+def retention(
+    seat: Seat,
+    apply: Annotated[bool, typer.Option("--apply/--dry-run", help="Remove it, or only say what would go.")] = False,
+) -> None:
+    """Show what retention would remove now, or remove it. Nothing that is still referenced is ever removed.
+
+    \b
+    Example:
+      holon debug retention --dry-run
+    """
+    client = seat.client()
+    path = "/control/runtime/retention"
+    plan = client.post(path) if apply else client.get(path)
+    if seat.json:
+        emit(plan)
+        return
+    show_table(("records", "removed" if apply else "would go"), _retention_rows(plan), empty="nothing is old enough")
+    if not apply:
+        say("nothing was removed: 'holon debug retention --apply' does it")
+
+
+def _latency_row(turn: dict[str, Any]) -> tuple[str, ...]:
+    parts = ("queue_wait_ms", "context_build_ms", "provider_ms", "tool_ms", "cleanup_ms", "total_ms")
+    return (str(turn["turn_index"]), *(span(turn[part]) for part in parts))
+
+
+def _retention_rows(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    counts = plan.get("deleted", plan)
+    return [(str(kind), str(count)) for kind, count in counts.items() if isinstance(count, int) and count]

@@ -1,0 +1,137 @@
+"""Output: JSON for programs, tables and sentences for people, errors for both.
+
+Nothing that came from a model or from outside reaches a terminal with its control characters.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from holon.core.codec import dumps
+from holon.core.errors import HolonError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+#: Exit codes, the same for every command.
+DONE, FAILED, MISUSED, WAITING, BUG, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 70, 130, 141
+
+#: The width of tables that go into a file or a pipe.
+_PIPE_WIDTH = 160
+
+
+def emit(value: Any) -> None:
+    """One JSON document on one line."""
+    _write(sys.stdout, dumps(value))
+
+
+def say(text: str = "") -> None:
+    """Text for people, on standard output."""
+    _write(sys.stdout, printable(text))
+
+
+def remark(text: str) -> None:
+    """What is said beside the result, on standard error."""
+    _write(sys.stderr, printable(text))
+
+
+def complain(error: HolonError, *, as_json: bool) -> None:
+    """One sentence and the next step; never a traceback."""
+    _write(sys.stderr, dumps(problem(error)) if as_json else printable(f"error: {error}"))
+
+
+def problem(error: HolonError) -> dict[str, Any]:
+    """The error as the problem details that HTTP answers."""
+    details: dict[str, Any] = {
+        "type": f"urn:holon:problem:{error.code}",
+        "title": error.code.replace("_", " ").capitalize(),
+        "status": error.status,
+        "detail": error.message,
+        "code": error.code,
+    }
+    return {**details, "hint": error.hint} if error.hint else details
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) -> None:
+    from rich.table import Table
+
+    lines = [tuple(printable(cell) for cell in row) for row in rows]
+    if not lines:
+        say(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    _print(table)
+
+
+def show_fields(title: str, fields: Iterable[tuple[str, str | None]]) -> None:
+    """A title and its `name  value` lines; what has no value is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in fields:
+        if value:
+            grid.add_row(f"  {name}", printable(value))
+    _print(Text(printable(title), style="bold"), grid)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that takes text as it is, in colour only on a terminal (`NO_COLOR` is honoured)."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else _PIPE_WIDTH
+    colour = "auto" if stream.isatty() and not os.environ.get("NO_COLOR") else None
+    return Console(file=stream, width=width, color_system=colour, markup=False, highlight=False, emoji=False)
+
+
+def _print(*renderables: RenderableType) -> None:
+    out = console()
+    with out.capture() as captured:
+        out.print(*renderables, sep="\n")
+    _write(sys.stdout, captured.get().rstrip("\n"))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        # The reader has had enough (`holon events | head`). Nothing is wrong, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise SystemExit(READER_GONE) from None
+
+
+def printable(text: str) -> str:
+    """The text without the characters that steer a terminal; line breaks and tabs stay."""
+    return text.translate(_STEERING)
+
+
+_STEERING = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t\r"}
+_STEERING[ord("\r")] = ""
+
+
+def local_time(moment: datetime | None) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+
+
+def span(milliseconds: float) -> str:
+    """A length of time, as short as it can be said."""
+    if milliseconds < 1_000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

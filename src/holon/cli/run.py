@@ -1,0 +1,90 @@
+"""`holon run`: one request from admission to its result, with or without a daemon.
+
+Without one it opens the home itself, under the same lease that a daemon takes. A turn that is interrupted stays open on
+disk and is taken up again by whoever opens the home next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holon.cli.outcome import EXIT_CODES
+from holon.cli.output import INTERRUPTED, emit, remark, say
+from holon.cli.progress import Progress, Style
+from holon.cli.seat import Seat, read_text, seated
+from holon.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from holon.runtime.run_once import RunRequest, RunResult
+
+
+@seated()
+def run(
+    seat: Seat,
+    text: Annotated[str, typer.Argument(help="What to do; '-' reads it from standard input.")],
+    agent: Annotated[
+        str | None, typer.Option("--agent", "-a", help="A public agent; without it a temporary private one runs.")
+    ] = None,
+    create_agent: Annotated[bool, typer.Option("--create-agent", help="Make the agent if it is not there.")] = False,
+    max_turns: Annotated[int | None, typer.Option("--max-turns", min=1, help="End after so many turns.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model of this run, like scripted/echo.")] = None,
+) -> None:
+    """Do one thing and print the result. No daemon is needed; one that runs on this home is used.
+
+    Exit codes: 0 completed, 1 failed, 2 refused, 3 waiting or --max-turns reached.
+
+    \b
+    Example:
+      holon run "say hello"
+      holon run --json --agent reviewer --create-agent "read the diff"
+    """
+    from holon.runtime.run_once import RunRequest
+
+    if create_agent and agent is None:
+        raise InvalidInput(
+            "--create-agent needs the agent's name", hint="add --agent NAME, or leave --create-agent out"
+        )
+    words = read_text(text)
+    request = RunRequest(text=words, agent_id=agent, create_agent=create_agent, max_turns=max_turns, model=model)
+    progress = Progress(Style.for_output(as_json=seat.json))
+    try:
+        with progress:
+            result = _result(seat, request, progress)
+    except KeyboardInterrupt:
+        who = f" of agent {progress.agent_id}" if progress.agent_id else ""
+        remark(f"interrupted: the turn{who} stays open and is taken up again when Holon next runs on this home")
+        raise typer.Exit(INTERRUPTED) from None
+    _print(seat, result)
+    raise typer.Exit(EXIT_CODES[result.final_status.value])
+
+
+def _result(seat: Seat, request: RunRequest, progress: Progress) -> RunResult:
+    from holon.cli.remote_runs import run_through
+
+    client = seat.client()
+    if seat.remote or client.answers():
+        return run_through(client, request, progress.show)
+    return asyncio.run(_run_here(seat, request, progress))
+
+
+async def _run_here(seat: Seat, request: RunRequest, progress: Progress) -> RunResult:
+    from holon.runtime.host import Host
+    from holon.runtime.run_once import run_once
+
+    async with await Host.open(seat.settings(), purpose="run") as host:
+        return await run_once(host, request, progress.show)
+
+
+def _print(seat: Seat, result: RunResult) -> None:
+    if seat.json:
+        emit(result)
+        return
+    if result.final_text:
+        say(result.final_text)
+    if result.failure_artifact is not None:
+        remark(f"failed: {result.failure_artifact.summary}")
+    elif result.final_status.value != "completed":
+        remark(f"{result.final_status.value}: {result.waiting_reason or result.sleep_reason or 'see --json'}")

@@ -1,0 +1,1 @@
+"""The vocabulary of Holon, without any I/O: one module a noun."""

@@ -1,0 +1,35 @@
+"""Ids: prefixed, sortable by the time they were made, unique across processes.
+
+An id is `<prefix>_` + 10 characters of milliseconds + 4 of a counter + 8 random ones (40 bits). The counter begins at a
+random place in each process and rises with every id, so that ids of one millisecond, and of one transaction, sort in
+the order in which they were made. Capability secrets are not ids: they come from `secrets`, with at least 128 random
+bits.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from itertools import count
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: sorts like the number it encodes
+_TIME_CHARS, _TAIL_CHARS = 10, 12
+_RANDOM_BITS, _COUNTER_MASK = 40, (1 << 20) - 1
+_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]  # ten bits a look-up
+_counter = count(int.from_bytes(os.urandom(3), "big"))  # `next` on it is atomic: no lock is needed
+
+
+def new_id(prefix: str, now_ms: int | None = None) -> str:
+    """A fresh id such as `msg_01k9x0c7vqz3…`; `now_ms` is the caller's clock where it has one."""
+    moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    tail = (next(_counter) & _COUNTER_MASK) << _RANDOM_BITS | int.from_bytes(os.urandom(5), "big")
+    return f"{prefix}_{_encode(moment, _TIME_CHARS)}{_encode(tail, _TAIL_CHARS)}"
+
+
+def first_id(prefix: str, now_ms: int) -> str:
+    """Sorts at or before every id of this moment or later, and after every earlier one: the edge of a range."""
+    return f"{prefix}_{_encode(max(0, now_ms), _TIME_CHARS)}"
+
+
+def _encode(number: int, width: int) -> str:
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range((width - 2) * 5, -1, -10)])

@@ -1,0 +1,155 @@
+"""The contract between the runtime and a model: what a round sends, what comes back, and how it fails.
+
+Every transport implements `Provider`: the scripted model here, real services beside it. A provider makes one attempt;
+retry, fallback and the timeline stand around it in `attempts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from holon.core.codec import Record
+from holon.core.conversation import ConversationItem, ModelBlock, TextBlock
+from holon.core.errors import ProviderError
+from holon.core.usage import TokenUsage
+
+
+class ToolSpec(Record, frozen=True, kw_only=True):
+    """A tool as a model is told of it, neutral of any transport."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class ProviderRequest(Record, frozen=True, kw_only=True):
+    """One round: the whole conversation, replayable. A transport may send less; it never owns what is meant."""
+
+    agent_id: str
+    turn_id: str
+    round: int
+    model: str
+    system: str
+    conversation: list[ConversationItem]
+    tools: list[ToolSpec] = msgspec.field(default_factory=list)
+    max_output_tokens: int = 8_192
+
+
+class StopReason(StrEnum):
+    END_TURN = "end_turn"
+    TOOL_USE = "tool_use"
+    MAX_OUTPUT_TOKENS = "max_output_tokens"
+    REFUSAL = "refusal"
+    OTHER = "other"
+
+
+class ProviderResponse(Record, frozen=True, kw_only=True):
+    blocks: list[ModelBlock]
+    stop_reason: StopReason
+    usage: TokenUsage | None = None
+
+
+class FailureKind(StrEnum):
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    AUTH_ERROR = "auth_error"
+    CONTRACT_ERROR = "contract_error"
+    INVALID_RESPONSE = "invalid_response"
+    UNSUPPORTED_TRANSPORT = "unsupported_transport"
+    CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
+    UNKNOWN = "unknown"
+
+    @property
+    def retryable(self) -> bool:
+        return self in (
+            FailureKind.TIMEOUT,
+            FailureKind.CONNECTION,
+            FailureKind.RATE_LIMITED,
+            FailureKind.SERVER_ERROR,
+        )
+
+
+class ProviderFailure(ProviderError):
+    """One attempt failed. The kind is found by evidence: status, exception type, shape; never by words."""
+
+    code = "provider_failure"
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_ms: int | None = None,
+        usage: TokenUsage | None = None,
+        diagnostics: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.http_status = status
+        self.retry_after_ms = retry_after_ms
+        self.usage = usage
+        self.diagnostics = diagnostics
+
+
+#: Told pieces of the answer as they arrive, for live progress. Nothing durable depends on it.
+OnProgress = Callable[[TextBlock], None]
+
+
+class Provider(Protocol):
+    """One transport. `respond` makes exactly one attempt and raises `ProviderFailure` if it fails."""
+
+    name: str
+
+    async def respond(self, request: ProviderRequest, on_progress: OnProgress | None = None) -> ProviderResponse: ...
+
+
+class AttemptOutcome(StrEnum):
+    RETRYING = "retrying"
+    RETRIES_EXHAUSTED = "retries_exhausted"
+    FAIL_FAST_ABORTED = "fail_fast_aborted"
+    SUCCEEDED = "succeeded"
+
+
+class AttemptRecord(Record, frozen=True, kw_only=True):
+    provider: str
+    model_ref: str
+    attempt: int
+    max_attempts: int
+    outcome: AttemptOutcome
+    advanced_to_fallback: bool  # no default: defaults are left out of JSON, and this one is always there
+    started_at: str | None = None
+    completed_at: str | None = None
+    duration_ms: float | None = None
+    failure_kind: FailureKind | None = None
+    disposition: str | None = None
+    backoff_ms: int | None = None
+    token_usage: TokenUsage | None = None
+    transport_diagnostics: dict[str, Any] | None = None
+
+
+class AttemptTimeline(Record, frozen=True, kw_only=True):
+    """Every attempt of one round, in order, also those before the one that succeeded."""
+
+    attempts: list[AttemptRecord]
+    requested_model_ref: str
+    active_model_ref: str | None = None
+    winning_model_ref: str | None = None
+    aggregated_token_usage: TokenUsage | None = None
+
+
+class RoundFailed(ProviderError):
+    """All candidates failed. It carries the timeline, so that no attempt is lost."""
+
+    code = "provider_round_failed"
+
+    def __init__(self, message: str, *, last: ProviderFailure, timeline: AttemptTimeline) -> None:
+        super().__init__(message)
+        self.last = last
+        self.timeline = timeline

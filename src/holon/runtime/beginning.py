@@ -1,0 +1,286 @@
+"""Beginning: claims the next message and decides what it leads to, in one transaction.
+
+The outcome is one of four: a turn has begun, the message was reduced without a model, a limit holds the agent back, or
+there is nothing to do and the agent rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from holon.context.window import Window, WindowItem, item_of
+from holon.core.agents import AgentState, AgentStatus
+from holon.core.clock import moment, to_ms
+from holon.core.closures import ContinuationResolution, SchedulerDecisionKind
+from holon.core.event_kinds import (
+    ContinuationResolved,
+    LimitReached,
+    MessageProcessingStarted,
+    TurnContextBuilt,
+)
+from holon.core.ids import new_id
+from holon.core.limits import Limits
+from holon.core.messages import MessageEnvelope, MessageKind, QueueStatus, SystemOrigin
+from holon.core.transcripts import TranscriptEntry, TranscriptKind
+from holon.core.turns import Turn, TurnPhase
+from holon.runtime.continuation import resolve
+from holon.runtime.resting import decision_event, rest
+from holon.runtime.scheduler import decide_message, self_turn_delay_ms
+from holon.runtime.standing import held, read_closure, with_status
+from holon.store import Tx, agents, queue, transcript, turns
+from holon.store.agents import StoredAgent
+from holon.store.queue import Claimed
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn has begun and its first round is on record as begun."""
+
+    turn: Turn
+    envelope: MessageEnvelope
+    stored: StoredAgent
+    window: Window
+    added: list[WindowItem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """The message was settled without a model; there may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A limit keeps the agent back, until a moment or (`None`) until something comes from outside."""
+
+    until_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AtRest:
+    """Nothing to do."""
+
+
+Beginning = Begun | Reduced | Held | AtRest
+
+#: Finds the agent's window, from memory or (given the transaction) from the store.
+FindWindow = Callable[[Tx, StoredAgent], Window]
+
+
+def begin(tx: Tx, agent_id: str, *, limits: Limits, model_default: str, find_window: FindWindow) -> Beginning:
+    stored = agents.get(tx, agent_id)
+    if stored is None or held(stored.state) or stored.state.status is AgentStatus.BOOTING:
+        return AtRest()
+    if stored.counters.pending == 0:
+        if stored.state.status is AgentStatus.AWAKE_IDLE:
+            rest(tx, stored.state, 0, limits, reason="nothing to do")
+        return AtRest()
+    run_id = new_id("run", tx.now_ms)
+    claimed = _claim(tx, stored, run_id, limits)
+    if isinstance(claimed, Held):
+        return claimed
+    state = msgspec.structs.replace(stored.state, held_by=None)
+    return _decide(tx, stored._replace(state=state), claimed, run_id, limits, model_default, find_window)
+
+
+def _decide(
+    tx: Tx,
+    stored: StoredAgent,
+    claimed: Claimed,
+    run_id: str,
+    limits: Limits,
+    model_default: str,
+    find_window: FindWindow,
+) -> Beginning:
+    state, envelope = stored.state, claimed.envelope
+    prior = read_closure(tx, state, turn_in_progress=False)
+    resolution = resolve(prior, envelope, contentful=contentful(envelope), terminal_task=True)
+    decision = decide_message(resolution, envelope)
+    tx.emit(
+        state.id,
+        MessageProcessingStarted(
+            run_id=run_id,
+            attempt=claimed.entry.attempt,
+            queue_wait_ms=max(0, tx.now_ms - to_ms(claimed.entry.created_at)),
+            priority=envelope.priority,
+        ),
+        message_id=envelope.id,
+    )
+    tx.emit(state.id, continuation_event(resolution), message_id=envelope.id)
+    tx.emit(state.id, decision_event(decision), message_id=envelope.id)
+    state = msgspec.structs.replace(
+        state,
+        last_wake_reason=wake_reason(envelope),
+        last_continuation=resolution,
+        total_message_count=state.total_message_count + 1,
+    )
+    if decision.kind is not SchedulerDecisionKind.START_MODEL_TURN:
+        queue.settle(tx, envelope.id, QueueStatus.PROCESSED)
+        rest(tx, state, stored.counters.pending - 1, limits, reason=f"{envelope.kind} needed no turn")
+        return Reduced()
+    return _open_turn(tx, stored._replace(state=state), claimed, run_id, model_default, find_window)
+
+
+def _open_turn(
+    tx: Tx, stored: StoredAgent, claimed: Claimed, run_id: str, model_default: str, find_window: FindWindow
+) -> Begun:
+    state, envelope = stored.state, claimed.envelope
+    window = find_window(tx, stored)
+    cut = window.cut_after()
+    turn = Turn(
+        id=new_id("turn", tx.now_ms),
+        agent_id=state.id,
+        turn_index=state.turn_index + 1,
+        run_id=run_id,
+        message_id=envelope.id,
+        phase=TurnPhase.ROUND_BEGUN,
+        round=1,
+        started_at=moment(tx.now_ms),
+        model=_model_of(envelope) or state.model_override or model_default,
+        work_item_id=state.current_work_item_id,
+    )
+    state = msgspec.structs.replace(
+        with_status(tx, state, AgentStatus.AWAKE_RUNNING, wake_reason(envelope), message_id=envelope.id),
+        current_run_id=run_id,
+        current_turn_id=turn.id,
+        turn_index=turn.turn_index,
+        sleep=None,
+        awaits_operator=False,
+        self_turns=state.self_turns + 1 if self_made(envelope) else 0,
+        window_after=cut if cut is not None else state.window_after,
+        compacted_message_count=state.compacted_message_count + (window.inputs_before(cut) if cut else 0),
+    )
+    added = add_input(tx, turn, envelope, opens_turn=True)
+    tx.emit(
+        state.id,
+        TurnContextBuilt(
+            turn_index=turn.turn_index,
+            run_id=run_id,
+            round=1,
+            duration_ms=0.0,
+            item_count=len(window.entries) + 1,
+            rendered_chars=window.chars,
+        ),
+        message_id=envelope.id,
+        turn_id=turn.id,
+    )
+    turns.insert(tx, turn)
+    agents.save_state(tx, state)
+    return Begun(turn, envelope, stored._replace(state=state), window, [added])
+
+
+def add_input(tx: Tx, turn: Turn, envelope: MessageEnvelope, *, opens_turn: bool) -> WindowItem:
+    """Appends a message to the transcript and returns it as the model will read it."""
+    data = {"opens_turn": True} if opens_turn else {"interjected": True}
+    seq = transcript.append(
+        tx,
+        turn.agent_id,
+        TranscriptKind.INCOMING_MESSAGE,
+        data,
+        turn_id=turn.id,
+        round_=turn.round,
+        message_id=envelope.id,
+    )
+    entry = TranscriptEntry(
+        agent_id=turn.agent_id,
+        seq=seq,
+        created_at=moment(tx.now_ms),
+        kind=TranscriptKind.INCOMING_MESSAGE,
+        data=data,
+        related_message_id=envelope.id,
+    )
+    return item_of(entry, envelope)
+
+
+def self_made(envelope: MessageEnvelope) -> bool:
+    """Whether the agent, or the runtime for it, made this message without new evidence from outside."""
+    if isinstance(envelope.origin, SystemOrigin):
+        return envelope.origin.subsystem != "wake_hint"
+    return envelope.kind is MessageKind.TIMER_TICK and bool((envelope.metadata or {}).get("sleep_job"))
+
+
+def contentful(envelope: MessageEnvelope) -> bool:
+    """Whether there is something to think about. A tick for wake hints says it itself: its frame is not content."""
+    said = (envelope.metadata or {}).get("contentful")
+    return bool(said) if envelope.kind is MessageKind.SYSTEM_TICK and said is not None else envelope.contentful
+
+
+def wake_reason(envelope: MessageEnvelope) -> str:
+    if isinstance(envelope.origin, SystemOrigin):
+        return f"{envelope.kind}:{envelope.origin.subsystem}"
+    return str(envelope.kind)
+
+
+def continuation_event(resolution: ContinuationResolution) -> ContinuationResolved:
+    return ContinuationResolved(
+        trigger_kind=resolution.trigger_kind,
+        class_=resolution.class_,
+        model_visible=resolution.model_visible,
+        prior_closure_outcome=resolution.prior_closure_outcome,
+        prior_waiting_reason=resolution.prior_waiting_reason,
+        matched_waiting_reason=resolution.matched_waiting_reason,
+        evidence=resolution.evidence,
+    )
+
+
+def _claim(tx: Tx, stored: StoredAgent, run_id: str, limits: Limits) -> Claimed | Held:
+    """The next message that no limit holds back."""
+    state = stored.state
+    if (until := _hourly_hold(tx, state, limits)) is not None:
+        return _hold(tx, state, "turns_per_hour", limits.turns_per_hour, until)
+    if state.self_turns < limits.self_turns_free:
+        claimed = queue.claim_head(tx, state.id, run_id)
+        assert claimed is not None, "pending counts a message that does not wait"
+        return claimed
+    outside = next((waits for waits in queue.waiting(tx, state.id, limit=64) if not self_made(waits.envelope)), None)
+    if outside is not None:
+        claimed = queue.claim(tx, state.id, outside.entry.message_id, run_id)
+        assert claimed is not None
+        return claimed
+    delay = self_turn_delay_ms(state.self_turns, limits)
+    if delay is None:
+        return _hold(tx, state, "self_turns", limits.self_turns, None)
+    last = to_ms(state.last_turn_terminal.completed_at) if state.last_turn_terminal else tx.now_ms
+    # A clock that was set back must not hold the agent for longer than the delay itself.
+    until_ms = min(last, tx.now_ms) + delay
+    if tx.now_ms < until_ms:
+        return _hold(tx, state, "self_turns_free", limits.self_turns_free, until_ms)
+    claimed = queue.claim_head(tx, state.id, run_id)
+    assert claimed is not None
+    return claimed
+
+
+def _hourly_hold(tx: Tx, state: AgentState, limits: Limits) -> int | None:
+    if state.turn_index < limits.turns_per_hour:
+        return None
+    began = turns.started_at(tx, state.id, state.turn_index - limits.turns_per_hour + 1)
+    if began is None or not tx.now_ms - HOUR_MS < began <= tx.now_ms:
+        return None
+    return began + HOUR_MS
+
+
+_ADVICE = {
+    "turns_per_hour": "the agent goes on when the hour is over; look at what wakes it, or raise limits.turns_per_hour",
+    "self_turns": "it wakes itself without new evidence; send it a prompt, or raise limits.self_turns",
+    "self_turns_free": "it wakes itself without new evidence; it goes on after a growing pause",
+}
+
+
+def _hold(tx: Tx, state: AgentState, limit: str, value: int, until_ms: int | None) -> Held:
+    if state.held_by != limit:
+        tx.emit(state.id, LimitReached(limit=limit, value=value, advice=_ADVICE[limit]))
+        state = msgspec.structs.replace(state, held_by=limit)
+        agents.save_state(tx, with_status(tx, state, AgentStatus.ASLEEP, f"held by limit {limit}"))
+    return Held(until_ms)
+
+
+def _model_of(envelope: MessageEnvelope) -> str | None:
+    """`holon run --model`: only a process on this machine may choose the model of one run."""
+    if envelope.delivery_surface == "run_once" and envelope.metadata:
+        model = envelope.metadata.get("model")
+        return str(model) if model else None
+    return None

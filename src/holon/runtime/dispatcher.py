@@ -1,0 +1,169 @@
+"""The dispatcher: gives each agent that has something to do one worker, and none to those that rest.
+
+An agent at rest costs a row on disk and nothing in memory. A worker drains its agent's queue turn by turn and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from holon.core.errors import Fenced, HolonError, StoreUnavailable
+from holon.core.limits import Limits
+from holon.core.transitions import Transition
+from holon.core.turns import Turn
+from holon.runtime.beginning import AtRest, Begun, Beginning, Held, Reduced, begin
+from holon.runtime.recovery import resume, suspend
+from holon.runtime.turn import LiveTurn, TurnDriver
+from holon.runtime.windows import Windows
+from holon.store import Store
+from holon.tools.registry import ToolRegistry
+
+log = logging.getLogger("holon.dispatcher")
+
+RETRY_S = 1.0
+
+
+class Dispatcher:
+    def __init__(
+        self,
+        store: Store,
+        driver: TurnDriver,
+        registry: ToolRegistry,
+        windows: Windows,
+        limits: Limits,
+        model_default: str,
+        on_fenced: Callable[[], None],
+    ) -> None:
+        self._store, self._driver, self._registry, self._windows = store, driver, registry, windows
+        self._limits, self._model_default, self._on_fenced = limits, model_default, on_fenced
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._slots = asyncio.Semaphore(limits.concurrent_turns)
+        self._closing = False
+        #: The turns that run now, by agent.
+        self.live: dict[str, LiveTurn] = {}
+
+    def kick(self, agent_id: str) -> None:
+        """There may be something to do for this agent. Cheap, and safe to call too often."""
+        if self._closing:
+            return
+        if agent_id in self._workers:
+            self._again.add(agent_id)
+        else:
+            self._start(agent_id, None)
+
+    def take_up(self, turn: Turn) -> None:
+        """Goes on with a turn that an earlier process left open, then with the agent's queue."""
+        self._start(turn.agent_id, turn)
+
+    @property
+    def working(self) -> set[str]:
+        return set(self._workers)
+
+    async def close(self) -> None:
+        """Stops where each turn stands. What is open stays open on disk and is taken up at the next start."""
+        self._closing = True
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        open_turns = [live.turn.id for live in self.live.values()]
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        if open_turns:
+            try:
+                await self._store.write(lambda tx: suspend(tx, open_turns), at=Transition.TURN_SUSPEND)
+            except HolonError as error:  # the next start then counts a crash; nothing is lost
+                log.warning("open turns could not be marked as suspended: %s", error)
+
+    def _start(self, agent_id: str, turn: Turn | None) -> None:
+        self._workers[agent_id] = asyncio.get_running_loop().create_task(self._work(agent_id, turn))
+
+    async def _work(self, agent_id: str, left_open: Turn | None) -> None:
+        try:
+            if left_open is not None:
+                await self._resume(left_open)
+            await self._drain(agent_id)
+        except asyncio.CancelledError:
+            raise
+        except Fenced as error:
+            log.error("%s", error)
+            self._on_fenced()
+        except StoreUnavailable as error:
+            log.error("agent %s waits for the disk: %s", agent_id, error)
+            self._wake_at(agent_id, RETRY_S)
+        except Exception:
+            log.exception("the worker of agent %s failed", agent_id)
+            self._wake_at(agent_id, RETRY_S)
+        finally:
+            self.live.pop(agent_id, None)
+            self._workers.pop(agent_id, None)
+            if agent_id in self._again and not self._closing:
+                self._again.discard(agent_id)
+                self._start(agent_id, None)
+
+    async def _drain(self, agent_id: str) -> None:
+        while True:
+            self._again.discard(agent_id)
+            async with self._slots:
+                beginning = await self._begin(agent_id)
+                if isinstance(beginning, Begun):
+                    await self._drive(agent_id, beginning)
+            match beginning:
+                case Begun() | Reduced():
+                    continue
+                case Held(until_ms=until_ms):
+                    if until_ms is not None:
+                        self._wake_at(agent_id, (until_ms - self._store.clock.now_ms()) / 1000)
+                    return
+                case AtRest():
+                    if agent_id not in self._again:
+                        return
+
+    async def _begin(self, agent_id: str) -> Beginning:
+        return await self._store.write(
+            lambda tx: begin(
+                tx,
+                agent_id,
+                limits=self._limits,
+                model_default=self._model_default,
+                find_window=self._windows.find,
+            ),
+            at=Transition.TURN_BEGIN,
+        )
+
+    async def _drive(self, agent_id: str, begun: Begun) -> None:
+        window = self._windows.grow(agent_id, begun.window, begun.added, after_seq=begun.stored.state.window_after)
+        live = LiveTurn(begun.turn, begun.envelope, begun.stored.identity, window, [])
+        await self._run(agent_id, live)
+
+    async def _resume(self, turn: Turn) -> None:
+        async with self._slots:
+            begun, step = await self._store.write(
+                lambda tx: resume(tx, turn.id, self._registry, self._limits, self._windows.find),
+                at=Transition.TURN_RESUME,
+            )
+            live = LiveTurn(step.turn, begun.envelope, begun.stored.identity, begun.window, step.begun)
+            self._driver.grow(live, step.added)
+            await self._run(turn.agent_id, live)
+
+    async def _run(self, agent_id: str, live: LiveTurn) -> None:
+        live.progress_at = time.monotonic()
+        self.live[agent_id] = live
+        await self._driver.drive(live)
+        self.live.pop(agent_id, None)
+
+    def _wake_at(self, agent_id: str, in_s: float) -> None:
+        if (earlier := self._alarms.pop(agent_id, None)) is not None:
+            earlier.cancel()
+
+        def ring() -> None:
+            self._alarms.pop(agent_id, None)
+            self.kick(agent_id)
+
+        if not self._closing:
+            self._alarms[agent_id] = asyncio.get_running_loop().call_later(max(0.0, in_s), ring)

@@ -1,0 +1,219 @@
+"""The host: one process that owns a home and lets its agents live. It opens, recovers, runs and closes everything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from types import TracebackType
+
+from holon import __version__
+from holon.core.clock import Clock, moment
+from holon.core.errors import HolonError
+from holon.core.event_kinds import RuntimeStarted, ShutdownRequested
+from holon.core.events import RUNTIME_SCOPE
+from holon.core.messages import (
+    AdmissionContext,
+    DeliverySurface,
+    MessageKind,
+    Priority,
+    SystemOrigin,
+    TextBody,
+)
+from holon.core.transitions import Transition
+from holon.providers.selection import Providers
+from holon.runtime import status
+from holon.runtime.admission import Admission, Inbox, admit
+from holon.runtime.directory import Directory
+from holon.runtime.dispatcher import Dispatcher
+from holon.runtime.following import Following
+from holon.runtime.keeping import Keeping
+from holon.runtime.lifecycle import Lifecycle
+from holon.runtime.pulse import Pulse
+from holon.runtime.recovery import Recovered, recover
+from holon.runtime.settings import Settings
+from holon.runtime.timers import Timers
+from holon.runtime.triggers import Triggers, load_secret
+from holon.runtime.turn import TurnDriver
+from holon.runtime.views import Views
+from holon.runtime.waking import Waking
+from holon.runtime.windows import Windows
+from holon.store import Store, Tx, agents, leases
+from holon.tools.registry import CallContext, Tool, ToolRegistry
+from holon.tools.rest import SLEEP, enqueue_tool
+
+log = logging.getLogger("holon.host")
+
+
+class Host:
+    """Made by `Host.open`. Its attributes are the services that surfaces call."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        lock: leases.HomeLock,
+        fence: int,
+        providers: Providers,
+        tools: list[Tool],
+    ) -> None:
+        self.settings, self.store, self.clock = settings, store, store.clock
+        self.fence, self._lock = fence, lock
+        self.started_at = moment(store.clock.now_ms())
+        self.shutdown_requested = asyncio.Event()
+        #: Where TCP callers reach this process; the server tells it once it listens.
+        self.http_addr = f"{settings.http_host}:{settings.http_port}"
+        self.problem: HolonError | None = None
+        limits, default = settings.limits, settings.default_agent_id
+        self.providers = providers
+        self.registry = ToolRegistry.of([SLEEP, enqueue_tool(self._follow_up), *tools])
+        windows = Windows()
+        driver = TurnDriver(store, providers, self.registry, windows, limits, settings.model_fallbacks)
+        self.dispatcher = Dispatcher(
+            store, driver, self.registry, windows, limits, settings.model_default, self._lost_the_home
+        )
+        kick = self.dispatcher.kick
+        self.retention = Keeping(store, settings.retention)
+        self.agents = Directory(store, settings.agents_dir, default, kick)
+        self.inbox = Inbox(store, limits, default, kick)
+        self.lifecycle = Lifecycle(store, limits, default, self.dispatcher)
+        self.waking = Waking(store, limits, default, kick)
+        self.triggers = Triggers(store, limits, default, kick, load_secret(settings.secret_path), self.base_url)
+        self.events = Following(store, default)
+        self.views = Views(store, settings)
+        self.pulse = Pulse(store, self.dispatcher, self.agents, self.retention, limits, self._note_problem)
+        self.timers = Timers(store, default, self.pulse.changed, limits)
+
+    @classmethod
+    async def open(
+        cls,
+        settings: Settings,
+        *,
+        purpose: str = "holon",
+        clock: Clock | None = None,
+        providers: Providers | None = None,
+        tools: list[Tool] | None = None,
+    ) -> Host:
+        """Takes the home, settles what an earlier process left, and begins to work."""
+        lock = leases.HomeLock(settings.lock_path)
+        lock.acquire(purpose)
+        try:
+            store = Store(settings.database_path, clock=clock)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            fence = await _acquire(store)
+            host = cls(settings, store, lock, fence, providers or Providers.builtin(home=settings.home), tools or [])
+            await host._start()
+        except BaseException:
+            store.close()
+            lock.release()
+            raise
+        return host
+
+    async def close(self) -> None:
+        """Leaves every open turn where it stands, on disk; the next start takes it up."""
+        await self.pulse.close()
+        await self.dispatcher.close()
+        self.events.close()
+        self.store.close()
+        self._lock.release()
+
+    async def __aenter__(self) -> Host:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def base_url(self) -> str:
+        return self.settings.advertise_url or f"http://{self.http_addr}"
+
+    async def runtime_status(self) -> status.RuntimeStatus:
+        activity = await self.store.read(status.activity)
+        return status.RuntimeStatus(
+            ok=True,
+            healthy=self.problem is None,
+            version=__version__,
+            pid=os.getpid(),
+            started_at=self.started_at,
+            fence=self.fence,
+            config_fingerprint=status.fingerprint(self.settings),
+            model_default=self.settings.model_default,
+            model_fallbacks=self.settings.model_fallbacks,
+            limits=self.settings.limits,
+            activity=activity,
+            startup_surface=status.surface(self.settings, self.http_addr, self.base_url()),
+            database_bytes=await asyncio.to_thread(self.store.size_bytes),
+            problem=str(self.problem) if self.problem else None,
+            last_failure=await self.store.read(agents.newest_failure),
+        )
+
+    async def request_shutdown(self, surface: str) -> None:
+        """Ends this process, not its agents: they go on at the next start."""
+        event = ShutdownRequested(surface=surface)
+        await self.store.write(lambda tx: tx.emit(RUNTIME_SCOPE, event), at=Transition.AUDIT)
+        self.shutdown_requested.set()
+
+    async def _start(self) -> None:
+        self.events.start()
+        recovered = await self.store.write(self._recover, at=Transition.HOST_RECOVER)
+        await self.agents.ensure_default()
+        for turn in recovered.resume:
+            self.dispatcher.take_up(turn)
+        for agent_id in recovered.ready:
+            self.dispatcher.kick(agent_id)
+        self.pulse.start()
+
+    def _recover(self, tx: Tx) -> Recovered:
+        recovered = recover(tx, self.settings.limits)
+        tx.emit(
+            RUNTIME_SCOPE,
+            RuntimeStarted(
+                version=__version__,
+                fence=self.fence,
+                resumed_turns=len(recovered.resume),
+                quarantined=recovered.quarantined,
+            ),
+        )
+        return recovered
+
+    def _follow_up(self, tx: Tx, context: CallContext, text: str, priority: Priority) -> None:
+        """A follow-up that the model asked for: an explicit message of its own."""
+        envelope = context.envelope
+        admit(
+            tx,
+            context.agent.agent_id,
+            Admission(
+                agent_id=context.agent.agent_id,
+                kind=MessageKind.INTERNAL_FOLLOWUP,
+                origin=SystemOrigin(subsystem="self_followup"),
+                body=TextBody(text=text),
+                surface=DeliverySurface.RUNTIME_SYSTEM,
+                context=AdmissionContext.RUNTIME_OWNED,
+                priority=priority,
+                correlation_id=envelope.correlation_id or envelope.id,
+                causation_id=envelope.id,
+                private=True,
+            ),
+            self.settings.limits,
+        )
+
+    def _lost_the_home(self) -> None:
+        """Another process took over: this one must not go on."""
+        self.shutdown_requested.set()
+
+    def _note_problem(self, error: HolonError) -> None:
+        self.problem = error
+        if error.code == "fenced":
+            self._lost_the_home()
+
+
+async def _acquire(store: Store) -> int:
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    fence = await store.write(lambda tx: leases.take(tx, leases.HOME, owner), at=Transition.HOST_ACQUIRE)
+    store.fence_with(leases.HOME, fence)
+    return fence

@@ -1,0 +1,147 @@
+"""Recovery: before anything else, every open turn and claim of all agents is settled or taken up again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from holon.core.agents import AgentStatus
+from holon.core.event_kinds import MessageQuarantined, ToolCallInterrupted, TurnResumed
+from holon.core.failures import FailureArtifact, FailureCategory
+from holon.core.limits import Limits
+from holon.core.messages import QueueStatus
+from holon.core.turns import ToolCallStatus, Turn, TurnPhase
+from holon.runtime.beginning import Begun, FindWindow
+from holon.runtime.rounds import Step, begin_calls, finish_tools
+from holon.runtime.settling import fail, settle
+from holon.runtime.standing import with_status
+from holon.store import Tx, agents, queue, turns
+from holon.tools.envelope import INTERRUPTED, receipt
+from holon.core.codec import to_plain
+from holon.core.clock import moment
+from holon.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    resume: list[Turn]
+    quarantined: int
+    #: Agents that have something to do.
+    ready: list[str]
+
+
+def recover(tx: Tx, limits: Limits) -> Recovered:
+    """One transaction over what is open, however long the history is."""
+    resume: list[Turn] = []
+    quarantined = 0
+    for turn in turns.open_turns(tx):
+        taken = _take_up(tx, turn, limits)
+        if taken is None:
+            quarantined += not turn.abort_requested
+        else:
+            resume.append(taken)
+    _settle_strays(tx, {turn.agent_id for turn in resume})
+    return Recovered(resume, quarantined, queue.agents_with_waiting(tx))
+
+
+def _take_up(tx: Tx, turn: Turn, limits: Limits) -> Turn | None:
+    """The turn, ready to go on; `None` if it was settled instead."""
+    crashes = turn.crashes if turn.suspended else turn.crashes + 1
+    if turn.abort_requested:
+        stored = agents.get(tx, turn.agent_id)
+        assert stored is not None
+        settle(tx, stored.state, turn, limits, aborted="aborted by the operator")
+        return None
+    if crashes >= limits.crash_attempts:
+        _quarantine(tx, turn, crashes, limits)
+        return None
+    claimed = queue.claim_again(tx, turn.message_id)
+    turn = msgspec.structs.replace(turn, crashes=crashes, suspended=False)
+    turns.save(tx, turn)
+    tx.emit(
+        turn.agent_id,
+        TurnResumed(
+            turn_index=turn.turn_index,
+            run_id=turn.run_id,
+            attempt=claimed.entry.attempt if claimed else crashes + 1,
+            phase=turn.phase,
+            round=turn.round,
+        ),
+        message_id=turn.message_id,
+        turn_id=turn.id,
+    )
+    return turn
+
+
+def _quarantine(tx: Tx, turn: Turn, crashes: int, limits: Limits) -> None:
+    tx.emit(turn.agent_id, MessageQuarantined(attempts=crashes), message_id=turn.message_id, turn_id=turn.id)
+    artifact = FailureArtifact(
+        category=FailureCategory.RUNTIME,
+        kind="quarantined",
+        summary=f"the process died {crashes} times at the same step of this turn; the message is set aside."
+        f" See 'holon transcript --agent {turn.agent_id}', then send it again, changed",
+    )
+    fail(tx, turn, artifact, limits)
+    queue.settle(tx, turn.message_id, QueueStatus.DROPPED)
+
+
+def _settle_strays(tx: Tx, resumed: set[str]) -> None:
+    """States that no open turn stands behind: they cannot come about by a step, but a restart leaves none of them."""
+    for agent_id in agents.ids_in_status(tx, [AgentStatus.AWAKE_RUNNING, AgentStatus.AWAITING_TASK]):
+        if agent_id not in resumed and (stored := agents.get(tx, agent_id)):
+            state = with_status(tx, stored.state, AgentStatus.AWAKE_IDLE, "restart")
+            agents.save_state(tx, msgspec.structs.replace(state, current_run_id=None, current_turn_id=None))
+    for entry in queue.open_claims(tx):
+        if turns.by_message(tx, entry.message_id) is None:
+            queue.put_back(tx, entry.agent_id, entry.message_id)
+
+
+def resume(tx: Tx, turn_id: str, registry: ToolRegistry, limits: Limits, find_window: FindWindow) -> tuple[Begun, Step]:
+    """Takes a turn up where it stands. Calls that had begun are not run again: the model is told."""
+    turn = turns.get(tx, turn_id)
+    assert turn is not None
+    stored = agents.get(tx, turn.agent_id)
+    envelope = queue.message(tx, turn.message_id)
+    assert stored is not None and envelope is not None
+    window = find_window(tx, stored)
+    begun = Begun(turn, envelope, stored, window)
+    if turn.phase is not TurnPhase.TOOLS:
+        return begun, Step(turn)
+    _interrupt_calls(tx, turn)
+    calls = turns.calls(tx, turn.id, turn.round)
+    following = begin_calls(tx, calls, registry)
+    if following:
+        return begun, Step(turn, [], following)
+    return begun, finish_tools(tx, turn, stored.state, calls, limits, stored.counters.pending)
+
+
+def _interrupt_calls(tx: Tx, turn: Turn) -> None:
+    for call in turns.calls(tx, turn.id, turn.round):
+        if call.status is not ToolCallStatus.BEGUN:
+            continue
+        turns.save_call(
+            tx,
+            msgspec.structs.replace(
+                call,
+                status=ToolCallStatus.INTERRUPTED,
+                completed_at=moment(tx.now_ms),
+                result=receipt(call.name, INTERRUPTED),
+                is_error=True,
+                error=to_plain(INTERRUPTED),
+            ),
+        )
+        tx.emit(
+            turn.agent_id,
+            ToolCallInterrupted(tool_call_id=call.call_id, tool_name=call.name, round=call.round),
+            message_id=turn.message_id,
+            turn_id=turn.id,
+        )
+
+
+def suspend(tx: Tx, turn_ids: list[str]) -> None:
+    """An orderly shutdown: the open turns will be taken up, and the restart is no crash of theirs."""
+    for turn_id in turn_ids:
+        turn = turns.get(tx, turn_id)
+        if turn is not None and turn.phase is not TurnPhase.TERMINAL:
+            turns.save(tx, msgspec.structs.replace(turn, suspended=True))

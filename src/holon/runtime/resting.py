@@ -1,0 +1,127 @@
+"""Resting: what an agent does when a step is over and nothing runs. The idle order, applied in one transaction."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holon.core.agents import AgentState, AgentStatus, SleepNote
+from holon.core.clock import iso, moment, to_ms
+from holon.core.closures import ClosureDecision, SchedulerDecision, SchedulerDecisionKind, WaitingReason
+from holon.core.event_kinds import (
+    AgentSlept,
+    ClosureDecided,
+    SchedulerDecided,
+    SystemTickEmitted,
+    WakeHintTriggered,
+)
+from holon.core.limits import Limits
+from holon.core.messages import (
+    AdmissionContext,
+    DeliverySurface,
+    JsonBody,
+    MessageKind,
+    Priority,
+    SystemOrigin,
+)
+from holon.core.codec import to_plain
+from holon.core.triggers import WakeHint
+from holon.runtime.admission import Admission, admit
+from holon.runtime.scheduler import IdleFacts, decide_idle
+from holon.runtime.standing import held, read_closure, with_status
+from holon.store import Tx, agents, triggers
+
+_EXPECTED_WAKE = {
+    WaitingReason.AWAITING_OPERATOR_INPUT: "operator input",
+    WaitingReason.AWAITING_EXTERNAL_CHANGE: "an external event",
+    WaitingReason.AWAITING_TASK_RESULT: "a task's result",
+    WaitingReason.AWAITING_TIMER: "a timer",
+}
+
+
+def rest(tx: Tx, state: AgentState, pending: int, limits: Limits, *, reason: str) -> AgentState:
+    """Decides what is next for an agent that runs nothing, writes it, and returns the state as it was saved."""
+    if held(state):
+        agents.save_state(tx, state)
+        return state
+    closure = read_closure(tx, state, turn_in_progress=False)
+    tx.emit(state.id, closure_event(closure))
+    hints = triggers.hints(tx, state.id) if state.pending_wake_hints else []
+    idle = decide_idle(IdleFacts(closure=closure, queued=pending, hints=hints, scope=state.id))
+    tx.emit(state.id, decision_event(idle.decision))
+    if idle.decision.kind is SchedulerDecisionKind.NOOP:
+        state = with_status(tx, state, AgentStatus.AWAKE_IDLE, "more input waits")
+    elif idle.decision.kind is SchedulerDecisionKind.EMIT_SYSTEM_TICK and hints:
+        state = tick_for_hints(tx, with_status(tx, state, AgentStatus.AWAKE_IDLE, "wake hints wait"), hints, limits)
+    else:
+        state = _fall_asleep(tx, state, closure, reason)
+    agents.save_state(tx, state)
+    return state
+
+
+def tick_for_hints(tx: Tx, state: AgentState, hints: list[WakeHint], limits: Limits) -> AgentState:
+    """One system tick that carries all the hints that wait."""
+    key = f"wake_hint:{state.id}:{to_ms(hints[-1].created_at) * 1000}"
+    contentful = any(hint.body is not None for hint in hints)
+    reasons = [hint.reason for hint in hints]
+    admit(
+        tx,
+        state.id,
+        Admission(
+            agent_id=state.id,
+            kind=MessageKind.SYSTEM_TICK,
+            origin=SystemOrigin(subsystem="wake_hint"),
+            body=JsonBody(value={"wake_hints": to_plain(hints), "also_coalesced": state.coalesced_wake_hints}),
+            surface=DeliverySurface.RUNTIME_SYSTEM,
+            context=AdmissionContext.RUNTIME_OWNED,
+            priority=Priority.NEXT,
+            metadata={"contentful": contentful, "reason": "; ".join(reasons)[:500]},
+            source_refs=_hint_refs(hints),
+            correlation_id=hints[-1].correlation_id,
+            causation_id=hints[-1].causation_id or hints[-1].id,
+            source_key=f"wake_hint:{state.id}",
+            private=True,
+        ),
+        limits,
+    )
+    triggers.drop_hints(tx, state.id, [hint.id for hint in hints])
+    tx.emit(
+        state.id,
+        WakeHintTriggered(
+            hint_ids=[hint.id for hint in hints], reasons=reasons[:16], coalesced=state.coalesced_wake_hints
+        ),
+    )
+    tx.emit(state.id, SystemTickEmitted(subsystem="wake_hint", idempotency_key=key, reason=reasons[-1]))
+    return msgspec.structs.replace(state, pending_wake_hints=0, coalesced_wake_hints=0)
+
+
+def closure_event(closure: ClosureDecision) -> ClosureDecided:
+    return ClosureDecided(
+        outcome=closure.outcome,
+        runtime_posture=closure.runtime_posture,
+        waiting_reason=closure.waiting_reason,
+        evidence=closure.evidence,
+    )
+
+
+def decision_event(decision: SchedulerDecision) -> SchedulerDecided:
+    return SchedulerDecided(
+        decision=decision.kind, boundary=decision.boundary, reason=decision.reason, evidence=decision.evidence
+    )
+
+
+def _fall_asleep(tx: Tx, state: AgentState, closure: ClosureDecision, reason: str) -> AgentState:
+    expected = _EXPECTED_WAKE.get(closure.waiting_reason) if closure.waiting_reason else None
+    until = iso(to_ms(state.sleeping_until)) if state.sleeping_until else None
+    if state.status is not AgentStatus.ASLEEP:
+        tx.emit(state.id, AgentSlept(reason=reason, sleeping_until=until, expected_wake=expected))
+    note = SleepNote(since=moment(tx.now_ms), reason=reason, expected_wake=expected)
+    return msgspec.structs.replace(with_status(tx, state, AgentStatus.ASLEEP, reason), sleep=note)
+
+
+def _hint_refs(hints: list[WakeHint]) -> dict[str, str]:
+    refs: dict[str, str] = {}
+    for hint in hints:
+        for name in ("external_trigger_id", "waiting_intent_id", "resource", "work_item_id"):
+            if value := getattr(hint, name):
+                refs[name] = value
+    return refs

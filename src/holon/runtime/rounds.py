@@ -1,0 +1,347 @@
+"""Rounds: what is written when a model has answered, when tools are done, and when the turn ends.
+
+Each function is one transaction's work. The answer is on disk before anything acts on it, and a call is on disk as
+begun before it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from holon.context.window import WindowItem
+from holon.core.agents import AgentState, ToolLatency
+from holon.core.briefs import BriefKind
+from holon.core.clock import iso, moment
+from holon.core.codec import dumps, to_plain
+from holon.core.conversation import (
+    AssistantBlocks,
+    ModelBlock,
+    ToolResultBlock,
+    ToolResults,
+    text_of,
+    tool_uses,
+)
+from holon.core.event_kinds import (
+    AssistantRoundRecorded,
+    OperatorInterjectionAdmitted,
+    ProviderRoundCompleted,
+    ToolExecuted,
+)
+from holon.core.limits import Limits
+from holon.core.messages import MessageKind, Priority, QueueStatus, Trust
+from holon.core.transcripts import TranscriptKind
+from holon.core.turns import ToolCall, ToolCallStatus, Turn, TurnPhase
+from holon.core.usage import TokenUsage
+from holon.providers.attempts import RoundOutcome
+from holon.runtime.beginning import add_input
+from holon.runtime.briefing import write_brief
+from holon.runtime.settling import settle
+from holon.runtime.sleeping import start_sleep
+from holon.store import Tx, agents, queue, transcript, turns
+from holon.tools.envelope import ToolError
+from holon.tools.registry import ToolOutcome, ToolRegistry
+
+PREVIEW_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTimes:
+    context_build_ms: float
+    started_ms: int
+    completed_ms: int
+    round_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """One tool call that ran: what the model reads, and what the books need."""
+
+    call: ToolCall
+    content: str
+    summary: str
+    duration_ms: float
+    outcome: ToolOutcome | None = None
+    error: ToolError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where the turn stands after a transaction, and what it added to the conversation."""
+
+    turn: Turn
+    added: list[WindowItem] = field(default_factory=list)
+    #: The calls to run next, if the turn stands at its tools.
+    begun: list[ToolCall] = field(default_factory=list)
+    used: TokenUsage = TokenUsage()
+
+
+def record_answer(
+    tx: Tx, turn: Turn, outcome: RoundOutcome, times: RoundTimes, registry: ToolRegistry, limits: Limits
+) -> Step:
+    """Commits an answer. With tool calls the first of them begin; without, the turn settles or goes on."""
+    stored = agents.get(tx, turn.agent_id)
+    current = turns.get(tx, turn.id)
+    assert stored is not None and current is not None
+    turn = msgspec.structs.replace(current, crashes=0)
+    usage = outcome.response.usage or TokenUsage()
+    state = _count_round(stored.state, usage)
+    added = [_add_answer(tx, turn, outcome, times, usage)]
+    calls = _requested(turn, outcome, tx.now_ms)
+    if turn.abort_requested:
+        settle(tx, state, turn, limits, aborted="aborted by the operator")
+        return Step(_terminal(turn), added, used=usage)
+    if calls:
+        turns.insert_calls(tx, calls)
+        turn = msgspec.structs.replace(turn, phase=TurnPhase.TOOLS)
+        begun = begin_calls(tx, calls, registry)
+        turns.save(tx, turn)
+        agents.save_state(tx, state)
+        return Step(turn, added, begun, usage)
+    interjected = _interject(tx, turn, "after_text_round")
+    if interjected:
+        turn = _next_round(tx, turn)
+        agents.save_state(tx, state)
+        return Step(turn, added + interjected, used=usage)
+    settle(tx, state, turn, limits, text=text_of(outcome.response.blocks), pending=stored.counters.pending)
+    return Step(_terminal(turn), added, used=usage)
+
+
+def begin_calls(tx: Tx, calls: list[ToolCall], registry: ToolRegistry) -> list[ToolCall]:
+    """Marks the next calls as begun: one that acts, or several neighbours that only read."""
+    waiting = [call for call in calls if call.status is ToolCallStatus.REQUESTED]
+    group = waiting[:1]
+    if group and registry.read_only(group[0].name):
+        for call in waiting[1:]:
+            if not registry.read_only(call.name):
+                break
+            group.append(call)
+    begun = [msgspec.structs.replace(call, status=ToolCallStatus.BEGUN, begun_at=moment(tx.now_ms)) for call in group]
+    for call in begun:
+        turns.save_call(tx, call)
+    return begun
+
+
+def record_results(tx: Tx, turn: Turn, results: list[CallResult], registry: ToolRegistry, limits: Limits) -> Step:
+    """Commits what calls brought, together with their durable effects; then the next calls, the next round, or rest."""
+    stored = agents.get(tx, turn.agent_id)
+    current = turns.get(tx, turn.id)
+    assert stored is not None and current is not None
+    turn, state = msgspec.structs.replace(current, crashes=0), stored.state
+    for result in results:
+        state = _add_result(tx, turn, state, result)
+    if turn.abort_requested:
+        settle(tx, state, turn, limits, aborted="aborted by the operator")
+        return Step(_terminal(turn))
+    calls = turns.calls(tx, turn.id, turn.round)
+    begun = begin_calls(tx, calls, registry)
+    if begun:
+        agents.save_state(tx, state)
+        turns.save(tx, turn)
+        return Step(turn, [], begun)
+    return finish_tools(tx, turn, state, calls, limits, stored.counters.pending)
+
+
+def finish_tools(tx: Tx, turn: Turn, state: AgentState, calls: list[ToolCall], limits: Limits, pending: int) -> Step:
+    results = [
+        ToolResultBlock(tool_use_id=call.call_id, content=call.result or "", is_error=call.is_error) for call in calls
+    ]
+    seq = transcript.append(
+        tx,
+        turn.agent_id,
+        TranscriptKind.TOOL_RESULTS,
+        {"results": to_plain(results), "errors": _errors(calls)},
+        turn_id=turn.id,
+        round_=turn.round,
+        message_id=turn.message_id,
+    )
+    added = [WindowItem(seq, ToolResults(results=results), opens_turn=False)]
+    if all(call.name == "Sleep" and not call.is_error for call in calls):
+        # The effects of the calls (a follow-up, a tick) may have joined the queue in this very transaction.
+        settle(tx, state, turn, limits, text=_last_text(tx, turn), pending=_pending(tx, turn.agent_id))
+        return Step(_terminal(turn), added)
+    added += _interject(tx, turn, "after_tool_results")
+    turn = _next_round(tx, turn)
+    agents.save_state(tx, state)
+    return Step(turn, added)
+
+
+def _interject(tx: Tx, turn: Turn, safe_point: str) -> list[WindowItem]:
+    """Takes operator prompts that may interrupt into the running turn, each acknowledged in a brief."""
+    added: list[WindowItem] = []
+    for waits in queue.waiting(tx, turn.agent_id, lane=Priority.INTERJECT.lane, limit=16):
+        envelope = waits.envelope
+        if envelope.kind is not MessageKind.OPERATOR_PROMPT or envelope.trust is not Trust.TRUSTED_OPERATOR:
+            continue
+        if not queue.take_waiting(tx, turn.agent_id, envelope.id, QueueStatus.INTERJECTED, turn.run_id):
+            continue
+        added.append(add_input(tx, turn, envelope, opens_turn=False))
+        tx.emit(
+            turn.agent_id,
+            OperatorInterjectionAdmitted(safe_point=safe_point, round=turn.round),
+            message_id=envelope.id,
+            turn_id=turn.id,
+        )
+        write_brief(
+            tx,
+            turn.agent_id,
+            BriefKind.ACK,
+            "Taken into the running turn.",
+            message_id=envelope.id,
+            turn_id=turn.id,
+        )
+    return added
+
+
+def _next_round(tx: Tx, turn: Turn) -> Turn:
+    turn = msgspec.structs.replace(turn, phase=TurnPhase.ROUND_BEGUN, round=turn.round + 1)
+    turns.save(tx, turn)
+    return turn
+
+
+def _add_answer(tx: Tx, turn: Turn, outcome: RoundOutcome, times: RoundTimes, usage: TokenUsage) -> WindowItem:
+    response, timeline = outcome.response, outcome.timeline
+    eventful = len(timeline.attempts) > 1
+    data: dict[str, Any] = {
+        "blocks": to_plain(response.blocks),
+        "stop_reason": response.stop_reason,
+        "model_ref": timeline.winning_model_ref,
+        "token_usage": to_plain(usage),
+    }
+    if eventful:
+        data["provider_attempt_timeline"] = to_plain(timeline)
+    seq = transcript.append(
+        tx,
+        turn.agent_id,
+        TranscriptKind.ASSISTANT_ROUND,
+        data,
+        turn_id=turn.id,
+        round_=turn.round,
+        message_id=turn.message_id,
+    )
+    tx.emit(
+        turn.agent_id,
+        ProviderRoundCompleted(
+            turn_index=turn.turn_index,
+            run_id=turn.run_id,
+            round=turn.round,
+            model_ref=timeline.winning_model_ref or turn.model,
+            stop_reason=response.stop_reason,
+            context_build_ms=round(times.context_build_ms, 3),
+            provider_round_ms=round(times.round_ms, 3),
+            provider_started_at=iso(times.started_ms),
+            provider_completed_at=iso(times.completed_ms),
+            token_usage=to_plain(usage),
+            provider_attempt_timeline=to_plain(timeline),
+        ),
+        message_id=turn.message_id,
+        turn_id=turn.id,
+    )
+    text = " ".join(text_of(response.blocks).split())
+    tx.emit(
+        turn.agent_id,
+        AssistantRoundRecorded(
+            round=turn.round,
+            text_preview=text[:PREVIEW_CHARS],
+            tool_names=[use.name for use in tool_uses(response.blocks)],
+        ),
+        message_id=turn.message_id,
+        turn_id=turn.id,
+    )
+    return WindowItem(seq, AssistantBlocks(blocks=response.blocks), opens_turn=False)
+
+
+def _requested(turn: Turn, outcome: RoundOutcome, now_ms: int) -> list[ToolCall]:
+    return [
+        ToolCall(
+            turn_id=turn.id,
+            agent_id=turn.agent_id,
+            round=turn.round,
+            ordinal=ordinal,
+            call_id=use.id,
+            name=use.name,
+            input=dumps(use.input),
+            status=ToolCallStatus.REQUESTED,
+            requested_at=moment(now_ms),
+        )
+        for ordinal, use in enumerate(tool_uses(outcome.response.blocks))
+    ]
+
+
+def _count_round(state: AgentState, usage: TokenUsage) -> AgentState:
+    last = state.last_turn_token_usage if state.current_turn_id == state.usage_turn_id else None
+    return msgspec.structs.replace(
+        state,
+        total_input_tokens=state.total_input_tokens + usage.input_tokens,
+        total_output_tokens=state.total_output_tokens + usage.output_tokens,
+        total_model_rounds=state.total_model_rounds + 1,
+        last_turn_token_usage=(last or TokenUsage()) + usage,
+        usage_turn_id=state.current_turn_id,
+    )
+
+
+def _add_result(tx: Tx, turn: Turn, state: AgentState, result: CallResult) -> AgentState:
+    call = msgspec.structs.replace(
+        result.call,
+        status=ToolCallStatus.COMPLETED,
+        completed_at=moment(tx.now_ms),
+        result=result.content,
+        is_error=result.error is not None,
+        error=to_plain(result.error) if result.error else None,
+    )
+    turns.save_call(tx, call)
+    tx.emit(
+        turn.agent_id,
+        ToolExecuted(
+            tool_call_id=call.call_id,
+            tool_name=call.name,
+            turn_index=turn.turn_index,
+            run_id=turn.run_id,
+            round=turn.round,
+            status="error" if result.error else "success",
+            duration_ms=round(result.duration_ms, 3),
+            summary=result.summary,
+            error=result.content if result.error else None,
+            tool_error=to_plain(result.error) if result.error else None,
+        ),
+        message_id=turn.message_id,
+        turn_id=turn.id,
+    )
+    if result.outcome and result.outcome.effect:
+        result.outcome.effect(tx)
+    if result.outcome and result.outcome.sleep:
+        state = start_sleep(tx, state, turn, result.outcome.sleep)
+    return msgspec.structs.replace(state, tool_latency=_with_latency(state.tool_latency, call.name, result.duration_ms))
+
+
+def _with_latency(known: list[ToolLatency], name: str, duration_ms: float) -> list[ToolLatency]:
+    before = next((entry for entry in known if entry.tool_name == name), ToolLatency(tool_name=name))
+    after = ToolLatency(
+        tool_name=name,
+        total_calls=before.total_calls + 1,
+        total_duration_ms=before.total_duration_ms + round(duration_ms),
+    )
+    return [entry for entry in known if entry.tool_name != name] + [after]
+
+
+def _errors(calls: list[ToolCall]) -> dict[str, Any]:
+    """The whole errors, by call: the model reads a bounded receipt, the transcript keeps everything."""
+    return {call.call_id: call.error for call in calls if call.error is not None}
+
+
+def _last_text(tx: Tx, turn: Turn) -> str:
+    for entry in reversed(transcript.window(tx, turn.agent_id, limit=8)):
+        if entry.turn_id == turn.id and entry.kind is TranscriptKind.ASSISTANT_ROUND:
+            return text_of(msgspec.convert(entry.data["blocks"], list[ModelBlock]))
+    return ""
+
+
+def _pending(tx: Tx, agent_id: str) -> int:
+    stored = agents.get(tx, agent_id)
+    return stored.counters.pending if stored else 0
+
+
+def _terminal(turn: Turn) -> Turn:
+    return msgspec.structs.replace(turn, phase=TurnPhase.TERMINAL)

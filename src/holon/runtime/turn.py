@@ -1,0 +1,243 @@
+"""The turn: a small machine of short steps, each committed before the next one begins.
+
+    round begun ── answer ──> tools ── results ──> round begun ── … ── answer without calls ──> terminal
+
+The step where a turn stands is on disk, so a restart takes it up there. This module only drives; what each step writes
+is in `rounds`, how a turn ends is in `settling`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from holon.context.rendering import SYSTEM_POLICY
+from holon.context.window import Window, WindowItem
+from holon.core.agents import AgentIdentity
+from holon.core.codec import loads, to_plain
+from holon.core.errors import StoreUnavailable
+from holon.core.failures import FailureArtifact, FailureCategory
+from holon.core.limits import Limits
+from holon.core.messages import MessageEnvelope
+from holon.core.transitions import Transition
+from holon.core.turns import ToolCall, Turn, TurnPhase
+from holon.core.usage import TokenUsage
+from holon.providers.attempts import RoundOutcome, run_round
+from holon.providers.contract import ProviderRequest, RoundFailed
+from holon.providers.failures import artifact_of
+from holon.providers.selection import Providers
+from holon.runtime.rounds import CallResult, RoundTimes, Step, record_answer, record_results
+from holon.runtime.settling import fail, settle
+from holon.runtime.windows import Windows
+from holon.store import Store, Tx, agents
+from holon.tools.envelope import ToolError, ToolFailure, receipt
+from holon.tools.registry import CallContext, ToolRegistry
+
+log = logging.getLogger("holon.turn")
+
+T = TypeVar("T")
+DISK_RETRY_S = 1.0
+
+
+@dataclass(slots=True)
+class LiveTurn:
+    """A turn that this process drives now."""
+
+    turn: Turn
+    envelope: MessageEnvelope
+    identity: AgentIdentity
+    window: Window
+    begun: list[ToolCall]
+    used: TokenUsage = TokenUsage()
+    #: What it waits on outside the store: a provider or a tool. An abort ends it.
+    current: asyncio.Task[Any] | None = None
+    aborting: bool = False
+    #: When it last got somewhere, on the monotonic clock; the watchdog reads it.
+    progress_at: float = 0.0
+    doing: str = "beginning"
+
+    def abort(self) -> None:
+        self.aborting = True
+        if self.current is not None:
+            self.current.cancel()
+
+
+class TurnDriver:
+    def __init__(
+        self,
+        store: Store,
+        providers: Providers,
+        registry: ToolRegistry,
+        windows: Windows,
+        limits: Limits,
+        fallbacks: list[str],
+    ) -> None:
+        self._store, self._providers, self._registry = store, providers, registry
+        self._windows, self._limits, self._fallbacks = windows, limits, fallbacks
+        self._tools = registry.specs()
+
+    async def drive(self, live: LiveTurn) -> None:
+        """Drives the turn to its end. Cancelled from outside, it leaves the turn open on disk, where it stands."""
+        try:
+            while live.turn.phase is not TurnPhase.TERMINAL:
+                live.progress_at = time.monotonic()
+                if live.aborting:
+                    await self._abort(live)
+                elif live.turn.phase is TurnPhase.ROUND_BEGUN:
+                    await self._round(live)
+                else:
+                    await self._work_tools(live)
+        except RoundFailed as error:
+            await self._fail(live, artifact_of(error), error)
+        except (asyncio.CancelledError, msgspec.MsgspecError):
+            raise
+        except Exception as error:
+            log.exception("turn %s failed", live.turn.id)
+            await self._fail(live, artifact_of(error))
+
+    async def _round(self, live: LiveTurn) -> None:
+        if exceeded := self._exceeded(live):
+            return await self._fail(live, exceeded)
+        began = time.perf_counter()
+        request = self._request(live)
+        candidates = self._providers.candidates(live.turn.model, self._fallbacks)
+        started_ms, started = self._store.clock.now_ms(), time.perf_counter()
+        live.doing = f"waiting for {live.turn.model}, round {live.turn.round}"
+        outcome: RoundOutcome | None = await self._outside(
+            live, run_round(request, candidates, timeout_ms=self._limits.round_timeout_ms)
+        )
+        if outcome is None:
+            return None
+        times = RoundTimes(
+            context_build_ms=(started - began) * 1000,
+            started_ms=started_ms,
+            completed_ms=self._store.clock.now_ms(),
+            round_ms=(time.perf_counter() - started) * 1000,
+        )
+        calls = any(block.__class__.__name__ == "ToolUseBlock" for block in outcome.response.blocks)
+        step = await self._commit(
+            lambda tx: record_answer(tx, live.turn, outcome, times, self._registry, self._limits),
+            Transition.TURN_ROUND if calls else Transition.TURN_SETTLE,
+        )
+        self._advance(live, step)
+        return None
+
+    async def _work_tools(self, live: LiveTurn) -> None:
+        live.doing = "running " + ", ".join(call.name for call in live.begun)
+        results: list[CallResult] | None = await self._outside(
+            live, asyncio.gather(*(self._call(live, call) for call in live.begun))
+        )
+        if results is None:
+            return
+        step = await self._commit(
+            lambda tx: record_results(tx, live.turn, results, self._registry, self._limits), Transition.TOOL_DONE
+        )
+        self._advance(live, step)
+
+    async def _call(self, live: LiveTurn, call: ToolCall) -> CallResult:
+        began = time.perf_counter()
+        context = CallContext(
+            agent=live.identity,
+            envelope=live.envelope,
+            turn_id=live.turn.id,
+            run_id=live.turn.run_id,
+            call_id=call.call_id,
+        )
+        try:
+            outcome = await self._registry.call(call.name, loads(call.input, dict), context)
+        except ToolFailure as failure:
+            return self._failed_call(call, failure.error, began)
+        except Exception as error:
+            log.exception("tool %s failed", call.name)
+            unexpected = ToolError(kind="tool_execution_failed", message=f"{type(error).__name__}: {error}"[:500])
+            return self._failed_call(call, unexpected, began)
+        return CallResult(call, outcome.content, outcome.summary, (time.perf_counter() - began) * 1000, outcome)
+
+    def _failed_call(self, call: ToolCall, error: ToolError, began: float) -> CallResult:
+        duration_ms = (time.perf_counter() - began) * 1000
+        return CallResult(call, receipt(call.name, error), error.message, duration_ms, error=error)
+
+    async def _outside(self, live: LiveTurn, work: Awaitable[T]) -> T | None:
+        """Waits for something outside the store. `None` if the operator aborted it meanwhile."""
+        live.current = asyncio.ensure_future(work)
+        try:
+            return await live.current  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            if not live.aborting or _cancelled_from_outside():
+                live.current.cancel()
+                raise
+            return None
+        finally:
+            live.current = None
+
+    async def _abort(self, live: LiveTurn) -> None:
+        def end(tx: Tx) -> None:
+            stored = agents.get(tx, live.turn.agent_id)
+            assert stored is not None
+            settle(tx, stored.state, live.turn, self._limits, aborted="aborted by the operator")
+
+        await self._commit(end, Transition.TURN_FAIL)
+        live.turn = msgspec.structs.replace(live.turn, phase=TurnPhase.TERMINAL)
+
+    async def _fail(self, live: LiveTurn, artifact: FailureArtifact, error: RoundFailed | None = None) -> None:
+        timeline = to_plain(error.timeline) if error else None
+        usage = error.timeline.aggregated_token_usage if error else None
+        await self._commit(
+            lambda tx: fail(tx, live.turn, artifact, self._limits, timeline=timeline, usage=usage),
+            Transition.TURN_FAIL,
+        )
+        live.turn = msgspec.structs.replace(live.turn, phase=TurnPhase.TERMINAL)
+
+    async def _commit(self, fn: Callable[[Tx], T], at: Transition) -> T:
+        """What happened outside must not be lost to a full disk: it is written as soon as the disk takes it."""
+        while True:
+            try:
+                return await self._store.write(fn, at=at)
+            except StoreUnavailable as error:
+                log.warning("%s; trying again in %s s", error, DISK_RETRY_S)
+                await asyncio.sleep(DISK_RETRY_S)
+
+    def _advance(self, live: LiveTurn, step: Step) -> None:
+        live.turn, live.begun, live.used = step.turn, step.begun, live.used + step.used
+        self.grow(live, step.added)
+
+    def grow(self, live: LiveTurn, added: list[WindowItem]) -> None:
+        live.window = self._windows.grow(live.turn.agent_id, live.window, added, after_seq=live.window.after_seq)
+
+    def _request(self, live: LiveTurn) -> ProviderRequest:
+        return ProviderRequest(
+            agent_id=live.turn.agent_id,
+            turn_id=live.turn.id,
+            round=live.turn.round,
+            model=live.turn.model,
+            system=SYSTEM_POLICY,
+            conversation=live.window.items(),
+            tools=self._tools,
+        )
+
+    def _exceeded(self, live: LiveTurn) -> FailureArtifact | None:
+        if live.turn.round > self._limits.rounds_per_turn:
+            return _limit("rounds_per_turn", self._limits.rounds_per_turn)
+        if live.used.total_tokens > self._limits.tokens_per_turn:
+            return _limit("tokens_per_turn", self._limits.tokens_per_turn)
+        return None
+
+
+def _limit(name: str, value: int) -> FailureArtifact:
+    return FailureArtifact(
+        category=FailureCategory.RUNTIME,
+        kind="limit_reached",
+        summary=f"the turn reached its limit of {value} ({name}); ask for less at a time, or raise limits.{name}",
+        metadata={"limit": name, "value": str(value)},
+    )
+
+
+def _cancelled_from_outside() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

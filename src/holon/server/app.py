@@ -1,0 +1,33 @@
+"""The app: all routes over one host. It knows nothing of sockets and tokens; `auth` stands in front of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Litestar
+from litestar.connection import ASGIConnection
+from litestar.di import Provide
+from litestar.handlers import BaseRouteHandler
+
+from holon.runtime.host import Host
+from holon.server import openapi, problems, routes
+from holon.server.auth import caller_of
+from holon.server.bodies import StrictRequest
+
+
+def create_app(host: Host) -> Litestar:
+    return Litestar(
+        route_handlers=routes.ALL,
+        dependencies={"host": Provide(lambda: host, use_cache=True, sync_to_thread=False)},
+        guards=[_came_through_a_door],
+        exception_handlers=problems.HANDLERS,
+        request_class=StrictRequest,
+        request_max_body_size=host.settings.limits.message_bytes,
+        openapi_config=openapi.config(),
+        logging_config=None,
+        debug=False,
+    )
+
+
+def _came_through_a_door(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    caller_of(connection)

@@ -1,0 +1,23 @@
+"""Routes: one module a group. A handler reads the request, asks the host once, and shapes the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holon.server.routes import (
+    agents,
+    callbacks,
+    control,
+    events,
+    ingress,
+    lifecycle,
+    runtime,
+    timers,
+    triggers,
+)
+
+ALL: list[Any] = [
+    handler
+    for group in (runtime, agents, events, ingress, callbacks, control, lifecycle, timers, triggers)
+    for handler in group.HANDLERS
+]

@@ -1,0 +1,115 @@
+"""Control: what an operator says to an agent, and the making of agents. Over TCP these need a token."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Response, get, post
+
+from holon.core.agents import AgentIdentity
+from holon.core.clock import moment
+from holon.core.codec import Input
+from holon.core.messages import MessageKind, OperatorOrigin, Priority, TextBody
+from holon.runtime.admission import Admission
+from holon.runtime.host import Host
+from holon.runtime.views import MessageStatus
+from holon.runtime.waking import WakeOutcome, WakeRequest
+from holon.server.auth import caller_of
+from holon.server.bodies import NoFields
+from holon.server.openapi import refusals
+from holon.server.parameters import Accepted, AgentId, IdempotencyKey, replayable
+
+
+class PromptRequest(Input, frozen=True, kw_only=True):
+    """What the operator says. It interjects: a turn that runs takes it up at its next safe point."""
+
+    text: Annotated[str, msgspec.Meta(examples=["What is new?"])]
+    actor_id: str | None = None
+    priority: Priority = Priority.INTERJECT
+    metadata: dict[str, Any] | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+
+
+@post(
+    "/control/agents/{agent_id:str}/prompt",
+    status_code=202,
+    summary="Say something to an agent, as its operator",
+    tags=["control"],
+    responses=refusals(404, 409, 413, 422, 429),
+)
+async def prompt(
+    host: Host,
+    request: Request[Any, Any, Any],
+    agent_id: AgentId,
+    data: PromptRequest,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Accepted]:
+    """Admits the prompt durably, then answers. What comes of it is in the briefs and the events."""
+    caller = caller_of(request)
+    admitted = await host.inbox.admit(
+        Admission(
+            agent_id=agent_id,
+            kind=MessageKind.OPERATOR_PROMPT,
+            origin=OperatorOrigin(actor_id=data.actor_id),
+            body=TextBody(text=data.text),
+            surface=caller.prompt_surface,
+            context=caller.context,
+            priority=data.priority,
+            metadata=data.metadata,
+            correlation_id=data.correlation_id,
+            causation_id=data.causation_id,
+            idempotency_key=idempotency_key,
+        )
+    )
+    accepted = Accepted(agent_id=admitted.agent_id, message_id=admitted.message_id)
+    return replayable(accepted, status=202, replayed=admitted.duplicate)
+
+
+@get(
+    "/control/agents/{agent_id:str}/messages/{message_id:str}",
+    summary="Where a message stands",
+    tags=["control"],
+    responses=refusals(404),
+)
+async def message(host: Host, agent_id: AgentId, message_id: str) -> MessageStatus:
+    """The message, its place in the queue, and its turn once it has one."""
+    return await host.views.message(agent_id, message_id)
+
+
+@post(
+    "/control/agents/{agent_id:str}/wake",
+    status_code=200,
+    summary="Ask an agent to look whether something changed",
+    tags=["control"],
+    responses=refusals(404, 409),
+)
+async def wake(host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: WakeRequest) -> WakeOutcome:
+    """A hint, not a message. A stopped agent is not woken: the problem says to resume it."""
+    return await host.waking.wake(agent_id, data, surface=caller_of(request).control_surface)
+
+
+@post(
+    "/control/agents/{agent_id:str}/create",
+    status_code=201,
+    summary="Make a public agent of this name",
+    tags=["control"],
+    responses=refusals(409, 422),
+)
+async def create(
+    host: Host,
+    request: Request[Any, Any, Any],
+    agent_id: AgentId,
+    data: NoFields | None = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[AgentIdentity]:
+    """The only way to make one: nobody makes an agent by writing to it."""
+    asked_at = moment(host.clock.now_ms())
+    identity = await host.agents.create(
+        agent_id, surface=caller_of(request).control_surface, idempotency_key=idempotency_key
+    )
+    return replayable(identity, status=201, replayed=identity.created_at < asked_at)
+
+
+HANDLERS = [prompt, message, wake, create]

@@ -1,0 +1,59 @@
+"""Server-sent events: how an agent's log is written to a stream. The cursor is the `id:` line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+from holon.core.codec import dumps
+from holon.core.errors import HolonError
+from holon.core.events import EventEnvelope
+
+log = logging.getLogger("holon.server")
+
+MEDIA_TYPE = "text/event-stream"
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+#: What a client that lost the connection waits before it comes back with `Last-Event-ID`.
+RETRY_MS = 1000
+HEARTBEAT = b": heartbeat\n\n"
+FAREWELL = b": the runtime shuts down\n\n"
+
+
+def frame(event: EventEnvelope) -> bytes:
+    """One event. Its JSON has no line breaks, so that it fits on one `data:` line."""
+    return f"id: {event.event_seq}\nevent: {event.type}\ndata: {dumps(event)}\n\n".encode()
+
+
+async def stream(
+    events: AsyncIterator[EventEnvelope],
+    *,
+    heartbeat_ms: int,
+    closing: asyncio.Event,
+    shape: Callable[[EventEnvelope], EventEnvelope],
+) -> AsyncIterator[bytes]:
+    """The events as they come, a heartbeat in every silence, and an end as soon as the runtime closes."""
+    yield f"retry: {RETRY_MS}\n\n".encode()
+    end = asyncio.ensure_future(closing.wait())
+    upcoming = asyncio.ensure_future(anext(events))
+    try:
+        while True:
+            await asyncio.wait({upcoming, end}, timeout=heartbeat_ms / 1000, return_when="FIRST_COMPLETED")
+            if end.done():
+                yield FAREWELL
+                return
+            if upcoming.done():
+                event = upcoming.result()
+                upcoming = asyncio.ensure_future(anext(events))
+                yield frame(shape(event))
+            else:
+                yield HEARTBEAT
+    except StopAsyncIteration:
+        return
+    except HolonError as error:  # too late for an answer; the client comes back with its cursor and gets one
+        log.warning("an event stream ended: %s", error)
+    finally:
+        # There is always one `anext` under way: cancelling it ends the iterator too, wherever it stands.
+        end.cancel()
+        upcoming.cancel()

@@ -1,0 +1,131 @@
+"""Agents in the store: identity, state, and the places in their queue and logs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from holon.core.agents import AgentIdentity, AgentState, AgentStatus, RegistryStatus, Visibility
+from holon.core.clock import to_ms
+from holon.core.codec import dumps, loads
+from holon.core.failures import RuntimeFailure
+from holon.store.transaction import Row, Tx
+
+
+class Counters(NamedTuple):
+    event_seq: int
+    oldest_event_seq: int
+    queue_seq: int
+    transcript_seq: int
+    pending: int
+
+
+class StoredAgent(NamedTuple):
+    identity: AgentIdentity
+    state: AgentState
+    counters: Counters
+
+
+_COLUMNS = (
+    "SELECT a.identity, a.state, c.event_seq, c.oldest_event_seq, c.queue_seq, c.transcript_seq, c.pending"
+    " FROM agents a JOIN counters c ON c.scope = a.id"
+)
+
+
+def insert(tx: Tx, identity: AgentIdentity, state: AgentState) -> None:
+    tx.run(
+        "INSERT INTO agents (id, visibility, registry_status, parent_agent_id, status, created_at, identity, state)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        identity.agent_id,
+        identity.visibility,
+        identity.status,
+        identity.parent_agent_id,
+        state.status,
+        tx.now_ms,
+        dumps(identity),
+        dumps(state),
+    )
+    tx.run("INSERT INTO counters (scope) VALUES (?) ON CONFLICT (scope) DO NOTHING", identity.agent_id)
+
+
+def get(tx: Tx, agent_id: str) -> StoredAgent | None:
+    row = tx.one(_COLUMNS + " WHERE a.id = ?", agent_id)
+    return _read(row) if row else None
+
+
+def listing(tx: Tx, *, visibility: Visibility | None = None, after: str = "", limit: int = 1_000) -> list[StoredAgent]:
+    """Active agents in the order of their ids, a page at a time."""
+    rows = tx.all(
+        _COLUMNS + " WHERE a.id > ? AND a.registry_status = ? AND (? IS NULL OR a.visibility = ?)"
+        " ORDER BY a.id LIMIT ?",
+        after,
+        RegistryStatus.ACTIVE,
+        visibility,
+        visibility,
+        limit,
+    )
+    return [_read(row) for row in rows]
+
+
+def children(tx: Tx, parent_agent_id: str) -> list[StoredAgent]:
+    return [_read(row) for row in tx.all(_COLUMNS + " WHERE a.parent_agent_id = ? ORDER BY a.id", parent_agent_id)]
+
+
+def save_state(tx: Tx, state: AgentState) -> None:
+    """Writes the whole state. `pending` is counted beside it and filled in when it is read."""
+    tx.run(
+        "UPDATE agents SET status = ?, failed_at = ?, state = ? WHERE id = ?",
+        state.status,
+        to_ms(state.last_runtime_failure.occurred_at) if state.last_runtime_failure else None,
+        dumps(msgspec.structs.replace(state, pending=0)),
+        state.id,
+    )
+
+
+def save_identity(tx: Tx, identity: AgentIdentity) -> None:
+    tx.run(
+        "UPDATE agents SET visibility = ?, registry_status = ?, parent_agent_id = ?, identity = ? WHERE id = ?",
+        identity.visibility,
+        identity.status,
+        identity.parent_agent_id,
+        dumps(identity),
+        identity.agent_id,
+    )
+
+
+def ids_in_status(tx: Tx, statuses: list[AgentStatus]) -> list[str]:
+    marks = ", ".join("?" for _ in statuses)
+    return [
+        row[0]
+        for row in tx.all(
+            f"SELECT id FROM agents WHERE registry_status = 'active' AND status IN ({marks}) ORDER BY id", *statuses
+        )
+    ]
+
+
+def count_by_status(tx: Tx, visibility: Visibility | None = None) -> dict[str, int]:
+    return dict(
+        tx.all(
+            "SELECT status, COUNT(*) FROM agents WHERE registry_status = 'active' AND (? IS NULL OR visibility = ?)"
+            " GROUP BY status",
+            visibility,
+            visibility,
+        )
+    )
+
+
+def newest_failure(tx: Tx) -> RuntimeFailure | None:
+    """The latest failure of an agent that has not completed a turn since."""
+    rows = tx.all(
+        "SELECT state FROM agents WHERE registry_status = 'active' AND failed_at IS NOT NULL ORDER BY failed_at DESC LIMIT 1"
+    )
+    return loads(rows[0][0], AgentState).last_runtime_failure if rows else None
+
+
+def _read(row: Row) -> StoredAgent:
+    counters = Counters(*row[2:])
+    state = loads(row[1], AgentState)
+    if counters.pending:
+        state = msgspec.structs.replace(state, pending=counters.pending)
+    return StoredAgent(loads(row[0], AgentIdentity), state, counters)

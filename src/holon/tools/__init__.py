@@ -1,0 +1,1 @@
+"""The tools that a model sees: registry, envelopes, one module a family."""

@@ -1,0 +1,59 @@
+"""What a model is told when a tool fails: bounded, with the next step. The whole error stays in the transcript."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from holon.core.codec import Record, dumps, to_plain
+
+DETAILS_CHARS = 1_000
+
+
+class ToolError(Record, frozen=True, kw_only=True):
+    kind: str
+    message: str
+    details: dict[str, Any] | None = None
+    recovery_hint: str | None = None
+    retryable: bool = False
+
+
+class ToolFailure(Exception):
+    """Raised by a tool; becomes the envelope that the model reads."""
+
+    def __init__(self, error: ToolError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def receipt(tool_name: str, error: ToolError) -> str:
+    """The model-visible text of an error."""
+    shown: dict[str, Any] = {"ok": False, "tool_name": tool_name, "kind": error.kind, "message": error.message}
+    if error.recovery_hint:
+        shown["hint"] = error.recovery_hint
+    if error.details and "field" in error.details:
+        shown["field"] = error.details["field"]
+    shown["retryable"] = error.retryable
+    if error.details:
+        shown["details"] = _bounded(error.details)
+    return dumps(shown)
+
+
+def _bounded(details: dict[str, Any]) -> Any:
+    text = dumps(to_plain(details))
+    if len(text) <= DETAILS_CHARS:
+        return details
+    return {
+        "omitted": True,
+        "reason": "details are too large for the conversation; the transcript has them whole",
+        "char_count": len(text),
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "preview": text[: DETAILS_CHARS // 2],
+    }
+
+
+INTERRUPTED = ToolError(
+    kind="interrupted",
+    message="the runtime restarted while this call was running; it was not run again and its outcome is unknown",
+    recovery_hint="inspect what it may have done before you repeat it",
+)

@@ -1,0 +1,115 @@
+"""The registry: which tools exist, how their inputs are typed, and how one call is run.
+
+A tool whose effect is durable state returns it as a function of the transaction (`effect`). It then commits together
+with the call's result, so the effect happens exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from holon.core.agents import AgentIdentity
+from holon.core.codec import InvalidShape, from_plain
+from holon.core.messages import MessageEnvelope
+from holon.providers.contract import ToolSpec
+from holon.store import Tx
+from holon.tools.envelope import ToolError, ToolFailure
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a tool may know about its call: who asks, because of which message, in which turn."""
+
+    agent: AgentIdentity
+    envelope: MessageEnvelope
+    turn_id: str
+    run_id: str
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SleepRequest:
+    """The model wants to rest; the turn ends if nothing else was asked for in the same round."""
+
+    reason: str
+    duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    content: str
+    summary: str
+    #: Durable consequences, committed with the result.
+    effect: Callable[[Tx], None] | None = None
+    sleep: SleepRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    description: str
+    input_type: type[msgspec.Struct]
+    run: Callable[[CallContext, Any], Awaitable[ToolOutcome]]
+    #: Calls that only read may run side by side with their neighbours.
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRegistry:
+    tools: dict[str, Tool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> ToolRegistry:
+        return cls({tool.name: tool for tool in tools})
+
+    def specs(self) -> list[ToolSpec]:
+        """The catalogue in a fixed order: the same for every trigger, so the prompt's prefix does not change."""
+        return [
+            ToolSpec(name=tool.name, description=tool.description, input_schema=input_schema(tool.input_type))
+            for _, tool in sorted(self.tools.items())
+        ]
+
+    def read_only(self, name: str) -> bool:
+        return name in self.tools and self.tools[name].read_only
+
+    async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> ToolOutcome:
+        """Runs one call; `ToolFailure` for everything that the model should hear of."""
+        tool = self.tools.get(name)
+        if tool is None:
+            raise ToolFailure(
+                ToolError(
+                    kind="unknown_tool",
+                    message=f"there is no tool {name!r}",
+                    recovery_hint="use one of: " + ", ".join(sorted(self.tools)),
+                )
+            )
+        try:
+            typed = from_plain(arguments, tool.input_type)
+        except InvalidShape as error:
+            raise ToolFailure(
+                ToolError(
+                    kind="invalid_tool_input",
+                    message=str(error),
+                    details={"field": _field_of(str(error))},
+                    recovery_hint=f"call {name} again with the arguments of its schema",
+                )
+            ) from error
+        return await tool.run(context, typed)
+
+
+def input_schema(input_type: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments, from their type; nobody writes it by hand."""
+    (schema,), components = msgspec.json.schema_components([input_type], ref_template="#/$defs/{name}")
+    if "$ref" in schema:
+        schema = dict(components.pop(schema["$ref"].rsplit("/", 1)[1]))
+    schema.pop("title", None)
+    return {**schema, "$defs": components} if components else schema
+
+
+def _field_of(message: str) -> str:
+    quoted = message.split("`")
+    return quoted[1] if len(quoted) > 1 else "$"
