@@ -12,6 +12,7 @@ from holon.core.clock import ManualClock
 from holon.core.codec import to_plain
 from holon.core.conversation import TextBlock, UserText
 from holon.core.errors import DeveloperError
+from holon.core.prompts import PromptFrame
 from holon.core.usage import TokenUsage
 from holon.providers.attempts import (
     Candidate,
@@ -60,7 +61,12 @@ class HandMovedTime:
 
 def request(model: str = "scripted/a") -> ProviderRequest:
     return ProviderRequest(
-        agent_id="main", turn_id="turn_1", round=1, model=model, system="", conversation=[UserText(text="hello")]
+        agent_id="main",
+        turn_id="turn_1",
+        round=1,
+        model=model,
+        frame=PromptFrame(),
+        conversation=[UserText(text="hello")],
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holon.core.codec import dumps, loads, to_plain
 from holon.core.errors import AgentStopped, HolonError, StoreUnavailable
 from holon.core.failures import METADATA_CHARS, SUMMARY_CHARS, FailureArtifact, FailureCategory
+from holon.core.prompts import PromptFrame
 from holon.providers.attempts import Rejected, Usable, run_round
 from holon.providers.contract import (
     AttemptOutcome,
@@ -75,7 +76,9 @@ async def failed_round(script: str) -> RoundFailed:
     """A round that really failed, first at a candidate that nobody can speak to."""
     rejected = Rejected("acme/x", ProviderFailure(FailureKind.UNSUPPORTED_TRANSPORT, "no such transport"))
     provider = ScriptedProvider(scripts={"a": script})
-    request = ProviderRequest(agent_id="main", turn_id="turn_1", round=1, model="acme/x", system="", conversation=[])
+    request = ProviderRequest(
+        agent_id="main", turn_id="turn_1", round=1, model="acme/x", frame=PromptFrame(), conversation=[]
+    )
     with pytest.raises(RoundFailed) as failed:
         await run_round(request, [rejected, Usable("scripted/a", provider)])
     return failed.value

@@ -32,6 +32,7 @@ from holon.core.messages import (
     TextBody,
     TimerOrigin,
 )
+from holon.core.prompts import PromptFrame
 from holon.core.provenance import labels_for
 from holon.core.usage import TokenUsage
 from holon.providers.contract import FailureKind, ProviderFailure, ProviderRequest, ProviderResponse, StopReason
@@ -61,7 +62,12 @@ def arrived(
 
 def request(*conversation: ConversationItem, model: str = "scripted/a", round: int = 1) -> ProviderRequest:
     return ProviderRequest(
-        agent_id="main", turn_id="turn_7", round=round, model=model, system="", conversation=list(conversation)
+        agent_id="main",
+        turn_id="turn_7",
+        round=round,
+        model=model,
+        frame=PromptFrame(),
+        conversation=list(conversation),
     )
 
 
@@ -277,7 +283,12 @@ class TestFailing:
 
         async def fails(turn: int) -> bool:
             asked = ProviderRequest(
-                agent_id="main", turn_id=f"turn_{turn}", round=1, model="scripted/a", system="", conversation=[]
+                agent_id="main",
+                turn_id=f"turn_{turn}",
+                round=1,
+                model="scripted/a",
+                frame=PromptFrame(),
+                conversation=[],
             )
             try:
                 await provider.respond(asked)

@@ -18,6 +18,7 @@ from holon.core.conversation import (
     UserText,
     tool_uses,
 )
+from holon.core.prompts import PromptFrame
 from holon.providers.attempts import RetryPolicy, Usable, run_round
 from holon.providers.contract import ProviderRequest, RoundFailed
 from holon.providers.scripted import ScriptedProvider
@@ -67,7 +68,7 @@ async def played(provider: ScriptedProvider, spoken: list[str]) -> list[str]:
                 turn_id=f"turn_{turn}",
                 round=round,
                 model="scripted/example",
-                system="",
+                frame=PromptFrame(),
                 conversation=conversation,
             )
             blocks = await answer(provider, request, printed)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from holon.core.codec import to_plain
 from holon.core.conversation import TextBlock, UserText
 from holon.core.errors import InvalidInput
+from holon.core.prompts import PromptFrame
 from holon.providers.attempts import Rejected, Usable, run_round
 from holon.providers.contract import FailureKind, Provider, ProviderFailure, ProviderRequest, RoundFailed
 from holon.providers.scripted import ScriptedProvider
@@ -17,7 +18,12 @@ RETRY_POLICY = {"max_retries": 2, "base_ms": 200, "cap_ms": 10_000, "retry_after
 
 def request(model: str) -> ProviderRequest:
     return ProviderRequest(
-        agent_id="main", turn_id="turn_1", round=1, model=model, system="", conversation=[UserText(text="hello")]
+        agent_id="main",
+        turn_id="turn_1",
+        round=1,
+        model=model,
+        frame=PromptFrame(),
+        conversation=[UserText(text="hello")],
     )
 
 

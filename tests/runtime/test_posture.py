@@ -130,6 +130,11 @@ def test_a_paused_agent_never_looks_as_if_it_would_move(facts):
     assert view.posture is not P.IDLE
 
 
+def test_an_archived_agent_is_not_said_to_wait_for_resume():
+    view = scheduling_posture(replace(IDLE, registry=RegistryStatus.ARCHIVED, status=AgentStatus.PAUSED))
+    assert view == PostureView(posture=P.ARCHIVED, reason="archived")
+
+
 @pytest.mark.spec("RT-082")
 def test_a_stopped_agent_is_resumed_and_not_woken():
     assert lifecycle_hint("ops", AgentStatus.STOPPED) == LifecycleHint(

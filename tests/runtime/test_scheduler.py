@@ -339,17 +339,26 @@ def test_input_that_waits_is_taken_before_any_new_tick_is_made(facts):
     assert decide_idle(replace(facts, queued=1)).decision.kind is K.NOOP
 
 
-@given(any_idle, st.sampled_from([COMPLETED, FAILED, *(waiting(reason) for reason in (None, *WaitingReason))]))
-def test_an_agent_that_is_not_continuable_gets_no_work_tick(facts, prior):
-    tick = decide_idle(replace(facts, closure=prior)).tick
-    assert tick is None or tick.subsystem is not TickSubsystem.WORK_QUEUE
+@pytest.mark.parametrize(
+    ("prior", "kind"),
+    [
+        (COMPLETED, K.SLEEP),
+        (FAILED, K.SLEEP),
+        (waiting(None), K.SLEEP),
+        (waiting(WaitingReason.AWAITING_TIMER), K.WAIT_FOR_TIMER),
+        (waiting(WaitingReason.AWAITING_OPERATOR_INPUT), K.WAIT_FOR_OPERATOR),
+    ],
+    ids=["completed", "failed", "new", "waiting for a timer", "waiting for the operator"],
+)
+@pytest.mark.parametrize("spent", [False, True])
+def test_work_drives_only_an_agent_that_is_continuable(prior, kind, spent):
+    facts = replace(NOTHING, closure=prior, current_work=CURRENT, queued_work=(QUEUED,), self_turns_spent=spent)
+    assert decide_idle(facts).decision.kind is kind
 
 
-@given(any_idle)
-def test_work_that_was_ticked_three_times_without_new_evidence_is_left_alone(facts):
-    tired = replace(facts, current_work=TIRED, queued_work=(TIRED,))
-    tick = decide_idle(tired).tick
-    assert tick is None or tick.subsystem is not TickSubsystem.WORK_QUEUE
+def test_work_that_was_ticked_three_times_without_new_evidence_is_left_alone():
+    facts = replace(NOTHING, closure=CONTINUABLE, current_work=TIRED, queued_work=(TIRED, TIRED))
+    assert decide_idle(facts).decision.kind is K.STAY_IDLE
 
 
 @pytest.mark.parametrize(("ticks", "suppressed"), [(0, False), (2, False), (3, True), (4, True)])

@@ -14,7 +14,7 @@ from holon.core.agents import AgentListEntry
 from holon.core.codec import from_plain
 from holon.core.ids import new_id
 
-app = typer.Typer(help="The agents of a running Holon: list, create, pause, resume, stop, abort.")
+app = typer.Typer(help="Agents: list, create, pause, resume, stop, abort.")
 
 Id = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")]
 
@@ -115,7 +115,9 @@ def stop(seat: Seat, agent: Id) -> None:
 def abort(
     seat: Seat,
     agent: Id,
-    run_id: Annotated[str | None, typer.Option("--run-id", help="Only if this is still the current run.")] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="RUN", help="Only if this is still the current run.")
+    ] = None,
     stop_after: Annotated[bool, typer.Option("--stop", help="Stop the agent afterwards.")] = False,
 ) -> None:
     """End the turn that an agent is running.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from typing import Annotated, Any
 
@@ -59,7 +60,8 @@ for name, group in (
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=lambda wanted: _version(wanted))
+        bool,
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=lambda wanted: _version(wanted)),
     ] = False,
 ) -> None:
     """Replaced by `HELP`."""
@@ -93,7 +95,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 
 def _misuse(error: Any) -> InvalidInput:
     path = error.ctx.command_path if error.ctx is not None else "holon"
-    sentence = str(error.format_message()).rstrip(".")
+    sentence = re.sub(r"\. Did you mean (.*)\?$", r" (did you mean \1?)", str(error.format_message())).rstrip(".")
     return InvalidInput(sentence[:1].lower() + sentence[1:], hint=f"see '{path} --help'")
 
 

@@ -1,6 +1,6 @@
 """The client: plain HTTP to a Holon, over the socket of its home or over TCP with a token.
 
-A refusal comes back as the error that the server raised, with its code, sentence and hint. Streams are read in `streams`.
+A refusal comes back as the error that the server raised, with its code, sentence and hint.
 """
 
 from __future__ import annotations

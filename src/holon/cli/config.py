@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from holon.cli.output import emit, local_time, remark, say, show_table
+from holon.cli.output import emit, local_time, remark, show_table
 from holon.cli.seat import Seat, seated
 from holon.core.codec import to_plain
 
-app = typer.Typer(help="The settings of this home, and the tokens of those who may call it over TCP.")
+app = typer.Typer(help="Settings of this home, and tokens of callers over TCP.")
 tokens = typer.Typer(help="Tokens for callers over TCP. The local socket needs none.")
 app.add_typer(tokens, name="token")
 
@@ -31,12 +31,14 @@ def get_value(seat: Seat, key: Key) -> None:
       holon config get model.default
     """
     found = _one(seat, key)
-    seat.answer(found, str(found["value"]))
+    seat.answer(found, _words(found["value"]))
 
 
 @app.command("set")
 @seated(remote=False)
-def set_value(seat: Seat, key: Key, value: Annotated[str, typer.Argument(metavar="VALUE")]) -> None:
+def set_value(
+    seat: Seat, key: Key, value: Annotated[str, typer.Argument(metavar="VALUE", help="The value; lists with commas.")]
+) -> None:
     """Write one setting to config.json, if it is valid.
 
     \b
@@ -47,7 +49,7 @@ def set_value(seat: Seat, key: Key, value: Annotated[str, typer.Argument(metavar
 
     settings.set_value(seat.settings().home, key, value)
     found = _one(seat, key)
-    seat.answer(found, f"{key} = {found['value']} ({_TAKES_EFFECT})")
+    seat.answer(found, f"{key} = {_words(found['value'])} ({_TAKES_EFFECT})")
     if not seat.json and found["source"] == "environment":
         remark(f"the variable {found['env']} is set and wins over config.json")
 
@@ -65,7 +67,7 @@ def unset_value(seat: Seat, key: Key) -> None:
 
     removed = settings.unset_value(seat.settings().home, key)
     found = _one(seat, key)
-    said = f"{key} = {found['value']} ({_TAKES_EFFECT})" if removed else f"{key} was not set"
+    said = f"{key} = {_words(found['value'])} ({_TAKES_EFFECT})" if removed else f"{key} was not set"
     seat.answer({**found, "removed": removed}, said)
 
 
@@ -82,7 +84,7 @@ def list_values(seat: Seat) -> None:
     if seat.json:
         emit(lines)
     else:
-        rows = [(line["key"], str(line["value"]), line["source"]) for line in lines]
+        rows = [(line["key"], _words(line["value"]), line["source"]) for line in lines]
         show_table(("setting", "value", "from"), rows, empty="there are no settings")
 
 
@@ -177,6 +179,19 @@ def _effective(seat: Seat) -> list[dict[str, Any]]:
             {"key": line.key, "value": _value(settings, line.key, line.field), "source": source, "env": line.env}
         )
     return lines
+
+
+def _words(value: Any) -> str:
+    """A value as one would write it."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case list():
+            return ",".join(value)
+        case _:
+            return str(value)
 
 
 def _value(settings: Any, key: str, field: str) -> Any:

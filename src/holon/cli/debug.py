@@ -9,7 +9,7 @@ import typer
 from holon.cli.output import emit, say, show_table, span
 from holon.cli.seat import Agent, Limit, Seat, seated
 
-app = typer.Typer(help="For a close look: where time goes, and what retention removes.")
+app = typer.Typer(help="Where time goes, and what retention removes.")
 
 
 @app.command()
@@ -48,16 +48,12 @@ def retention(
     if seat.json:
         emit(plan)
         return
-    show_table(("records", "removed" if apply else "would go"), _retention_rows(plan), empty="nothing is old enough")
-    if not apply:
+    rows = [(family, str(count)) for family, count in plan["deleted"].items() if count]
+    show_table(("records", "removed" if apply else "would go"), rows, empty="nothing is old enough to go")
+    if rows and not apply:
         say("nothing was removed: 'holon debug retention --apply' does it")
 
 
 def _latency_row(turn: dict[str, Any]) -> tuple[str, ...]:
     parts = ("queue_wait_ms", "context_build_ms", "provider_ms", "tool_ms", "cleanup_ms", "total_ms")
     return (str(turn["turn_index"]), *(span(turn[part]) for part in parts))
-
-
-def _retention_rows(plan: dict[str, Any]) -> list[tuple[str, str]]:
-    counts = plan.get("deleted", plan)
-    return [(str(kind), str(count)) for kind, count in counts.items() if isinstance(count, int) and count]

@@ -26,7 +26,9 @@ _PAGE = 512
 
 @seated()
 def status(seat: Seat, agent: Agent = None) -> None:
-    """Show where an agent stands: status, queue, model, usage, last failure, and what to do next.
+    """Show where an agent stands.
+
+    Its status, queue, model, usage and last failure, and what to do if something must be done.
 
     \b
     Example:
@@ -43,7 +45,9 @@ def tail(
     more: Annotated[bool, typer.Option("--verbose", "-v", help="Show progress too, not only results.")] = False,
     following: Follow = False,
 ) -> None:
-    """Show the newest briefs and events that people should read.
+    """Show the newest briefs and events.
+
+    What people should read: briefs and failures; --verbose adds progress, and 'holon events' has everything.
 
     \b
     Example:
@@ -70,7 +74,9 @@ def tail(
 
 @seated()
 def transcript(seat: Seat, agent: Agent = None, limit: Limit = 50) -> None:
-    """Show what was said to and by the model, with retries, failures and fallbacks.
+    """Show what was said to and by the model.
+
+    With every retry, failure and fallback on the way.
 
     \b
     Example:
@@ -90,11 +96,15 @@ def transcript(seat: Seat, agent: Agent = None, limit: Limit = 50) -> None:
 def events(
     seat: Seat,
     agent: Agent = None,
-    after_seq: Annotated[int | None, typer.Option("--after-seq", min=0, help="Only those after this number.")] = None,
+    after_seq: Annotated[
+        int | None, typer.Option("--after-seq", metavar="SEQ", min=0, help="Only those after this number.")
+    ] = None,
     limit: Limit = 50,
     following: Follow = False,
 ) -> None:
-    """Show an agent's event log, raw, for inspection. With --follow and --json: one JSON document a line.
+    """Show an agent's event log, raw.
+
+    With --follow and --json it prints one JSON document a line.
 
     \b
     Example:
@@ -152,7 +162,7 @@ def _status_fields(summary: AgentSummary) -> list[tuple[str, str | None]]:
         ),
         (
             "asleep",
-            f"since {local_time(sleep.since)}: {sleep.reason}" if sleep and not summary.agent.status.awake else None,
+            f"since {local_time(sleep.since)}: {sleep.reason}" if sleep and state.status == "asleep" else None,
         ),
         ("until", local_time(state.sleeping_until)),
         ("queue", f"{state.pending} waiting"),
@@ -160,7 +170,7 @@ def _status_fields(summary: AgentSummary) -> list[tuple[str, str | None]]:
         ("model", summary.model.effective_model),
         (
             "used",
-            f"{usage.total.total_tokens:,} tokens in {usage.total_model_rounds:,} rounds and {state.turn_index:,} turns",
+            f"turns {state.turn_index:,}, rounds {usage.total_model_rounds:,}, tokens {usage.total.total_tokens:,}",
         ),
         (
             "last turn",

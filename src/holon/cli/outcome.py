@@ -64,7 +64,7 @@ def _settled(client: Client, agent_id: str, message_id: str, turn_id: str | None
     own = [brief for brief in said if brief.related_message_id == message_id]
     # A message that was taken into a running turn is answered by that turn's brief.
     same_turn = [brief for brief in said if turn_id is not None and brief.turn_id == turn_id]
-    brief = (own or same_turn or [None])[-1]
+    brief = next(reversed(own or same_turn), None)
     if brief is None:
         status: FinalStatus = "completed" if terminal == "completed" else "failed"
         text = "" if status == "completed" else "the turn ended early and left no brief"

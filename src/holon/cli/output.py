@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from holon.core.codec import dumps
 from holon.core.errors import HolonError
@@ -91,15 +91,16 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _PIPE_WIDTH
-    colour = "auto" if stream.isatty() and not os.environ.get("NO_COLOR") else None
-    return Console(file=stream, width=width, color_system=colour, markup=False, highlight=False, emoji=False)
+    plain = not stream.isatty() or bool(os.environ.get("NO_COLOR"))
+    system: Literal["auto"] | None = None if plain else "auto"
+    return Console(file=stream, width=width, color_system=system, markup=False, highlight=False, emoji=False)
 
 
 def _print(*renderables: RenderableType) -> None:
     out = console()
     with out.capture() as captured:
         out.print(*renderables, sep="\n")
-    _write(sys.stdout, captured.get().rstrip("\n"))
+    _write(sys.stdout, "\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -90,16 +90,13 @@ class Progress:
 
     def show(self, envelope: EventEnvelope) -> None:
         self.agent_id = envelope.agent_id
-        self.activity = advance(self.activity, envelope, time.monotonic())
-        if self.style is Style.SILENT:
-            return
+        before = self.activity
+        self.activity = advance(before, envelope, time.monotonic())
         line = presented(envelope, DisplayMode.VERBOSE)
-        if line is None or _is_result(envelope, line):
-            return
-        if self._live is not None:
-            self._live.console.print(printable(line.summary), style="dim")
-        else:
-            remark(line.summary)
+        if line is not None and not _is_said_elsewhere(envelope, line):
+            self._print(line.summary)
+        if self.style is Style.LINES and self.activity.doing not in (before.doing, "done"):
+            remark(f"… {self.activity.doing}")
 
     def __enter__(self) -> Progress:
         if self.style is Style.LIVE:
@@ -118,16 +115,22 @@ class Progress:
             self._live.stop()
             self._live = None
 
+    def _print(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(printable(text), style="dim")
+        elif self.style is Style.LINES:
+            remark(text)
+
     def _render(self) -> Text:
         from rich.text import Text
 
         return Text("… " + printable(self.activity.line(time.monotonic())), overflow="ellipsis", no_wrap=True)
 
 
-def _is_result(envelope: EventEnvelope, line: Presentation) -> bool:
-    """What the turn says in the end: the command prints it itself, on standard output."""
-    said_without_tools = envelope.type == "assistant_round_recorded" and not envelope.payload.get("tool_names")
-    return line.category is EventCategory.BRIEF or said_without_tools
+def _is_said_elsewhere(envelope: EventEnvelope, line: Presentation) -> bool:
+    """The request, which the reader has just written, and the result, which the command prints on standard output."""
+    result = envelope.type == "assistant_round_recorded" and not envelope.payload.get("tool_names")
+    return result or line.category is EventCategory.BRIEF or envelope.type == "message_admitted"
 
 
 _Step = Callable[[Activity, dict[str, Any]], Activity]

@@ -17,14 +17,14 @@ from holon.core.ids import new_id
 @seated()
 def prompt(
     seat: Seat,
-    text: Annotated[str, typer.Argument(help="What to say; '-' reads it from standard input.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say; '-' reads it from standard input.")],
     agent: Agent = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the answer and print it.")] = True,
 ) -> None:
-    """Say something to an agent of a running Holon and print its answer.
+    """Say something to an agent and print its answer.
 
-    The message is durable as soon as it is admitted: Ctrl-C leaves it to the agent. Exit codes: 0 completed, 1 failed,
-    2 refused, 3 the agent waits for something.
+    It needs a running Holon. The message is durable as soon as it is admitted: Ctrl-C leaves it to the agent. Exit
+    codes: 0 completed, 1 failed, 2 refused, 3 the agent waits for something.
 
     \b
     Example:

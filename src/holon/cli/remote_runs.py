@@ -3,93 +3,113 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from holon.cli.client import Client, agent_path
-from holon.cli.outcome import await_outcome
-from holon.core.agents import AgentSummary
+from holon.cli.streams import follow
+from holon.core.agents import AgentStatus, AgentSummary
+from holon.core.closures import ClosureOutcome
 from holon.core.codec import from_plain
 from holon.core.errors import AgentExists, OperatorError, UnknownAgent
 from holon.core.events import EventEnvelope
-from holon.core.failures import FailureArtifact
 from holon.core.ids import new_id
+from holon.core.turns import TerminalKind
 from holon.core.usage import TokenUsage
 from holon.runtime.run_once import FinalStatus, RunRequest, RunResult
 
+OnEvent = Callable[[EventEnvelope], None]
 
-def run_through(client: Client, request: RunRequest, on_event: Callable[[EventEnvelope], None]) -> RunResult:
+
+def run_through(client: Client, request: RunRequest, on_event: OnEvent) -> RunResult:
+    """Prompts the agent and waits until it has settled the message and rests, as a run in process does."""
     _refuse_what_needs_the_home(request)
     agent_id = str(request.agent_id)
     before = _agent(client, agent_id, create=request.create_agent)
     if before.lifecycle.operator_hint:
         raise OperatorError(before.lifecycle.operator_hint)
-    tally = _Tally(on_event)
     admitted = client.post(
         agent_path(agent_id, "prompt", control=True), {"text": request.text}, idempotency_key=new_id("cli")
     )
-    outcome = await_outcome(
-        client, agent_id, admitted["message_id"], after_seq=before.newest_event_seq, on_event=tally.note
+    watch = _Watch(str(admitted["message_id"]))
+    for envelope in follow(client, agent_id, before.newest_event_seq):
+        watch.note(envelope)
+        on_event(envelope)
+        if watch.message_done:
+            after = _summary(client, agent_id)
+            if _at_rest(after, seen=envelope.event_seq):
+                return _result(before, after, watch)
+    raise AssertionError("a followed log does not end")
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What only the events tell."""
+
+    message_id: str
+    message_done: bool = False
+    tool_calls: int = 0
+    timeline: dict[str, Any] | None = None
+
+    def note(self, event: EventEnvelope) -> None:
+        match event.type:
+            case "turn_terminal" | "message_dropped" | "message_quarantined" | "operator_interjection_admitted":
+                self.message_done |= event.provenance.message_id == self.message_id
+            case "tool_executed":
+                self.tool_calls += 1
+            case "provider_round_completed" | "runtime_error":
+                self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
+
+
+def _at_rest(agent: AgentSummary, *, seen: int) -> bool:
+    """Nothing runs, nothing waits that may run, and all that was written about it has been seen."""
+    waiting = agent.agent.pending > 0 and not agent.lifecycle.resume_required
+    busy = agent.agent.current_run_id is not None or agent.agent.status is AgentStatus.AWAKE_IDLE
+    return not waiting and not busy and seen >= agent.newest_event_seq
+
+
+def _result(before: AgentSummary, after: AgentSummary, watch: _Watch) -> RunResult:
+    terminal, failure = after.agent.last_turn_terminal, after.agent.last_runtime_failure
+    failed = terminal is not None and terminal.kind is TerminalKind.ABORTED
+    waiting = not failed and after.closure.outcome is ClosureOutcome.WAITING
+    text = (terminal.last_assistant_message if terminal else None) or ""
+    usage = TokenUsage.of(
+        after.agent.total_input_tokens - before.agent.total_input_tokens,
+        after.agent.total_output_tokens - before.agent.total_output_tokens,
     )
-    after = from_plain(client.get(agent_path(agent_id, "status")), AgentSummary)
-    failed = outcome.final_status == "failed"
-    waiting = not failed and after.closure.outcome == "waiting"
-    text = "" if failed else outcome.text
     return RunResult(
-        agent_id=agent_id,
+        agent_id=after.identity.agent_id,
         final_status=FinalStatus.FAILED if failed else FinalStatus.WAITING if waiting else FinalStatus.COMPLETED,
         final_text=text,
         raw_final_text=text,
         waiting_reason=after.closure.waiting_reason if waiting else None,
         sleep_reason=after.agent.sleep.reason if after.agent.sleep else None,
-        failure_artifact=tally.failure if failed else None,
-        provider_attempt_timeline=tally.timeline,
-        message_count=1,
-        token_usage=tally.usage,
-        input_tokens=tally.usage.input_tokens,
-        output_tokens=tally.usage.output_tokens,
-        model_rounds=tally.rounds,
-        tool_calls=tally.tool_calls,
+        failure_artifact=failure.failure_artifact if failed and failure else None,
+        provider_attempt_timeline=watch.timeline,
+        message_count=after.agent.total_message_count - before.agent.total_message_count,
+        token_usage=usage,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        model_rounds=after.agent.total_model_rounds - before.agent.total_model_rounds,
+        tool_calls=watch.tool_calls,
     )
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What a run used and met with, counted from its events."""
-
-    on_event: Callable[[EventEnvelope], None]
-    usage: TokenUsage = field(default_factory=TokenUsage)
-    rounds: int = 0
-    tool_calls: int = 0
-    timeline: dict[str, Any] | None = None
-    failure: FailureArtifact | None = None
-
-    def note(self, event: EventEnvelope) -> None:
-        match event.type:
-            case "provider_round_completed":
-                self.rounds += 1
-                self.usage += from_plain(event.payload["token_usage"], TokenUsage)
-                self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
-            case "tool_executed":
-                self.tool_calls += 1
-            case "runtime_error":
-                self.failure = from_plain(event.payload["failure_artifact"], FailureArtifact)
-                self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
-        self.on_event(event)
 
 
 def _agent(client: Client, agent_id: str, *, create: bool) -> AgentSummary:
     try:
-        return from_plain(client.get(agent_path(agent_id, "status")), AgentSummary)
+        return _summary(client, agent_id)
     except UnknownAgent as error:
         if not create:
             raise UnknownAgent(
                 error.message, hint=f"add --create-agent, or run 'holon agent create {agent_id}'"
             ) from error
-    try:
+    with suppress(AgentExists):  # somebody may be faster
         client.post(agent_path(agent_id, "create", control=True), idempotency_key=new_id("cli"))
-    except AgentExists:
-        pass  # somebody was faster
+    return _summary(client, agent_id)
+
+
+def _summary(client: Client, agent_id: str) -> AgentSummary:
     return from_plain(client.get(agent_path(agent_id, "status")), AgentSummary)
 
 
@@ -100,6 +120,6 @@ def _refuse_what_needs_the_home(request: RunRequest) -> None:
         given.insert(0, "a run without --agent")
     if given:
         raise OperatorError(
-            f"a Holon is running on this home, and {' and '.join(given)} works only without one",
-            hint="name an agent (--agent main), end it with 'holon shutdown', or use another --home",
+            f"a Holon has this home, and {' and '.join(given)} cannot go through it yet",
+            hint="name an agent only (--agent main), end it first with 'holon shutdown', or use another --home",
         )

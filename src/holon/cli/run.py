@@ -24,13 +24,18 @@ if TYPE_CHECKING:
 @seated()
 def run(
     seat: Seat,
-    text: Annotated[str, typer.Argument(help="What to do; '-' reads it from standard input.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to do; '-' reads it from standard input.")],
     agent: Annotated[
-        str | None, typer.Option("--agent", "-a", help="A public agent; without it a temporary private one runs.")
+        str | None,
+        typer.Option("--agent", "-a", metavar="AGENT", help="A public agent; a temporary private one if left out."),
     ] = None,
     create_agent: Annotated[bool, typer.Option("--create-agent", help="Make the agent if it is not there.")] = False,
-    max_turns: Annotated[int | None, typer.Option("--max-turns", min=1, help="End after so many turns.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="The model of this run, like scripted/echo.")] = None,
+    max_turns: Annotated[
+        int | None, typer.Option("--max-turns", metavar="N", min=1, help="End after so many turns.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="REF", help="The model of this run, like scripted/echo.")
+    ] = None,
 ) -> None:
     """Do one thing and print the result. No daemon is needed; one that runs on this home is used.
 

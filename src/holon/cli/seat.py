@@ -25,18 +25,25 @@ if TYPE_CHECKING:
     from holon.runtime.settings import Settings
 
 #: Options that several commands have.
-Agent = Annotated[str | None, typer.Option("--agent", "-a", help="The agent; the default agent if left out.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="How many, newest last.")]
+Agent = Annotated[
+    str | None, typer.Option("--agent", "-a", metavar="AGENT", help="The agent; the default agent if left out.")
+]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=500, help="How many, newest last.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes; Ctrl-C ends.")]
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and errors as JSON on stderr.")]
-_HOME = Annotated[Path | None, typer.Option("--home", help="The home directory [default: $HOLON_HOME or ~/.holon].")]
+_HOME = Annotated[
+    Path | None, typer.Option("--home", metavar="DIR", help="The home directory [default: $HOLON_HOME or ~/.holon].")
+]
 _URL = Annotated[
-    str | None, typer.Option("--url", help="A Holon over TCP instead of this home's socket [default: $HOLON_URL].")
+    str | None,
+    typer.Option("--url", metavar="URL", help="A Holon over TCP instead of this home's socket [default: $HOLON_URL]."),
 ]
 _TOKEN_FILE = Annotated[
     Path | None,
-    typer.Option("--token-file", help="A file with the control token for --url [default: $HOLON_CONTROL_TOKEN]."),
+    typer.Option(
+        "--token-file", metavar="FILE", help="A file with the control token for --url [default: $HOLON_CONTROL_TOKEN]."
+    ),
 ]
 
 
@@ -103,7 +110,7 @@ def seated(*, remote: bool = True) -> Callable[[Callable[..., None]], Callable[.
             parameters.append(inspect.Parameter(name, keyword, default=default, annotation=hint))
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__wrapped__
         return run
 
     return decorate

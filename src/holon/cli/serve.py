@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,19 +28,24 @@ _GOODBYE_S = 60.0
 @seated(remote=False)
 def serve(
     seat: Seat,
-    host: Annotated[str | None, typer.Option("--host", help="The TCP address to listen on.")] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="HOST", help="The TCP address to listen on.")] = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="The TCP port; 0 takes a free one.")
+        int | None, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The TCP port; 0 takes a free one.")
     ] = None,
     listen: Annotated[str | None, typer.Option("--listen", metavar="HOST:PORT", help="Both in one.")] = None,
     advertise: Annotated[
         str | None, typer.Option("--advertise", metavar="URL", help="The base of trigger URLs.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="A file with a control token that callers over TCP may show.")
+        Path | None,
+        typer.Option(
+            "--token-file", metavar="FILE", help="A file with a control token that callers over TCP may show."
+        ),
     ] = None,
 ) -> None:
-    """Run Holon in the foreground: agents, timers, triggers, HTTP. Ctrl-C ends it; open turns are taken up again.
+    """Run Holon in the foreground.
+
+    Agents, timers, triggers and HTTP. Ctrl-C ends it; open turns are taken up again at the next start.
 
     \b
     Example:
@@ -63,14 +69,16 @@ def shutdown(
     seat: Seat,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it has ended.")] = True,
 ) -> None:
-    """End a running Holon gracefully. Open turns are taken up again at its next start.
+    """End a running Holon gracefully.
+
+    Open turns are taken up again at its next start.
 
     \b
     Example:
       holon shutdown
     """
     client = seat.client()
-    pid = client.get("/control/runtime/status").get("pid")
+    pid = int(client.get("/control/runtime/status")["pid"])
     answer = client.post("/control/runtime/shutdown")
     if wait:
         _wait_for_end(seat, pid)
@@ -118,14 +126,30 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
-def _wait_for_end(seat: Seat, pid: int | None) -> None:
+def _wait_for_end(seat: Seat, pid: int) -> None:
+    """Until nobody answers; on this machine also until the process is gone, and with it its hold on the home."""
     deadline = time.monotonic() + _GOODBYE_S
-    while time.monotonic() < deadline:
-        try:
-            status = seat.client().get("/control/runtime/status")
-        except DaemonUnreachable:
-            return
-        if status.get("pid") != pid:
-            return  # somebody has started another one already
-        time.sleep(0.05)
-    raise OperatorError(f"Holon has not ended after {_GOODBYE_S:.0f} s", hint="look at its output")
+    while _answers(seat, pid) or (not seat.remote and _lives(pid)):
+        if time.monotonic() > deadline:
+            raise OperatorError(
+                f"Holon (process {pid}) has not ended after {_GOODBYE_S:.0f} s", hint="look at its output"
+            )
+        time.sleep(0.02)
+
+
+def _answers(seat: Seat, pid: int) -> bool:
+    try:
+        return bool(seat.client().get("/control/runtime/status")["pid"] == pid)
+    except DaemonUnreachable:
+        return False
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except ProcessLookupError:
+        return False
+    except (OSError, IndexError):
+        return False  # not ours to look at, or no /proc: that nobody answers must do
+    return state != "Z"  # ended, only its parent has not looked yet

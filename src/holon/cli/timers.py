@@ -14,7 +14,7 @@ from holon.core.errors import InvalidInput
 from holon.core.ids import new_id
 from holon.core.timers import Timer
 
-app = typer.Typer(help="Timers: wake an agent after a while, once or again and again.")
+app = typer.Typer(help="An agent's timers: create, list, cancel.")
 
 
 @app.command("create")
@@ -22,13 +22,21 @@ app = typer.Typer(help="Timers: wake an agent after a while, once or again and a
 def create_timer(
     seat: Seat,
     agent: Agent = None,
-    after: Annotated[str | None, typer.Option("--after", help="When: 10s, 5m, 1h30m.")] = None,
-    after_ms: Annotated[int | None, typer.Option("--after-ms", min=1, help="When, in milliseconds.")] = None,
-    every: Annotated[str | None, typer.Option("--every", help="Again and again: 1h.")] = None,
-    every_ms: Annotated[int | None, typer.Option("--every-ms", min=1, help="The same in milliseconds.")] = None,
-    summary: Annotated[str | None, typer.Option("--summary", "-s", help="What it is for; the agent reads it.")] = None,
+    after: Annotated[str | None, typer.Option("--after", metavar="DURATION", help="When: 10s, 5m, 1h30m.")] = None,
+    after_ms: Annotated[
+        int | None, typer.Option("--after-ms", metavar="MS", min=1, help="When, in milliseconds.")
+    ] = None,
+    every: Annotated[str | None, typer.Option("--every", metavar="DURATION", help="Again and again: 1h.")] = None,
+    every_ms: Annotated[
+        int | None, typer.Option("--every-ms", metavar="MS", min=1, help="The same in milliseconds.")
+    ] = None,
+    summary: Annotated[
+        str | None, typer.Option("--summary", "-s", metavar="TEXT", help="What it is for; the agent reads it.")
+    ] = None,
 ) -> None:
-    """Set a timer. Fires that were missed while nothing ran fall together into one.
+    """Set a timer.
+
+    Fires that were missed while nothing ran fall together into one.
 
     \b
     Example:
@@ -76,7 +84,9 @@ def list_timers(seat: Seat, agent: Agent = None, limit: Limit = 50) -> None:
 
 @app.command("cancel")
 @seated()
-def cancel_timer(seat: Seat, timer_id: Annotated[str, typer.Argument(metavar="TIMER")], agent: Agent = None) -> None:
+def cancel_timer(
+    seat: Seat, timer_id: Annotated[str, typer.Argument(metavar="TIMER", help="The timer's id.")], agent: Agent = None
+) -> None:
     """Cancel a timer, and void a tick of it that is still queued.
 
     \b

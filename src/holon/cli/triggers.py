@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from holon.cli.durations import parse_duration
-from holon.cli.output import emit, local_time, say, show_fields
+from holon.cli.output import emit, local_time, show_fields
 from holon.cli.seat import Agent, Seat, seated
 from holon.core.codec import from_plain
 from holon.core.triggers import TriggerSummary
 
-app = typer.Typer(help="The agent's trigger URL, with which others can say that something changed.")
+app = typer.Typer(help="An agent's trigger URL: show, reveal, rotate, revoke.")
 
 
 @app.command("show")
@@ -48,7 +48,9 @@ def reveal_trigger(seat: Seat, agent: Agent = None) -> None:
 def rotate_trigger(
     seat: Seat,
     agent: Agent = None,
-    ttl: Annotated[str | None, typer.Option("--ttl", help="Let the new one expire after 7d, 12h …")] = None,
+    ttl: Annotated[
+        str | None, typer.Option("--ttl", metavar="DURATION", help="Let the new one expire after 7d, 12h …")
+    ] = None,
 ) -> None:
     """Make a new trigger URL and print it; the old one stops working at once.
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from holon.cli.output import emit, say
 from holon.cli.seat import Agent, Seat, seated
 
 
@@ -14,10 +13,14 @@ from holon.cli.seat import Agent, Seat, seated
 def wake(
     seat: Seat,
     agent: Agent = None,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; the agent reads it.")] = "the operator asked",
-    source: Annotated[str | None, typer.Option("--source", help="Who noticed.")] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", "-r", metavar="TEXT", help="Why; the agent reads it.")
+    ] = "the operator asked",
+    source: Annotated[str | None, typer.Option("--source", metavar="NAME", help="Who noticed.")] = None,
 ) -> None:
-    """Tell an agent that it may want to look. It is a hint: a busy agent looks when it is free.
+    """Tell an agent that it may want to look.
+
+    It is a hint: a busy agent looks when it is free.
 
     \b
     Example:

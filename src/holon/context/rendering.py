@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from holon.core.messages import (
     CallbackOrigin,
     ChannelOrigin,
@@ -13,6 +15,9 @@ from holon.core.messages import (
     TimerOrigin,
     WebhookOrigin,
 )
+
+#: What would let a name end the header line or begin another one.
+_UNSAFE = re.compile(r"[\[\]·\x00-\x1f\x7f\u0085\u2028\u2029]")
 
 SYSTEM_POLICY = """\
 You are an agent that lives long. You wake on a message, do its work, report, and rest.
@@ -36,6 +41,11 @@ def render_input(envelope: MessageEnvelope) -> str:
 
 
 def origin_words(origin: MessageOrigin) -> str:
+    """Where it came from, in words that cannot break out of the header: outsiders choose some of them."""
+    return " ".join(_UNSAFE.sub(" ", _origin_words(origin)).split())[:120]
+
+
+def _origin_words(origin: MessageOrigin) -> str:
     match origin:
         case OperatorOrigin(actor_id=actor):
             return f"operator {actor}" if actor else "operator"

@@ -18,6 +18,23 @@ class TokenUsage(Record, frozen=True, kw_only=True, omit_defaults=False):
         return TokenUsage.of(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
 
 
+class InputBuckets(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """The input of one call in three disjoint parts, each with a price of its own. They add up to the whole prompt."""
+
+    fresh: int = 0
+    read: int = 0
+    written: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.fresh + self.read + self.written
+
+    def __add__(self, other: InputBuckets) -> InputBuckets:
+        return InputBuckets(
+            fresh=self.fresh + other.fresh, read=self.read + other.read, written=self.written + other.written
+        )
+
+
 class AgentTokenUsage(Record, frozen=True, kw_only=True):
     """What an agent has used in all, and in its latest turn that reported usage."""
 

@@ -15,7 +15,8 @@ import msgspec
 from holon.core.codec import Record
 from holon.core.conversation import ConversationItem, ModelBlock, TextBlock
 from holon.core.errors import ProviderError
-from holon.core.usage import TokenUsage
+from holon.core.prompts import PromptFrame
+from holon.core.usage import InputBuckets, TokenUsage
 
 
 class ToolSpec(Record, frozen=True, kw_only=True):
@@ -27,15 +28,22 @@ class ToolSpec(Record, frozen=True, kw_only=True):
 
 
 class ProviderRequest(Record, frozen=True, kw_only=True):
-    """One round: the whole conversation, replayable. A transport may send less; it never owns what is meant."""
+    """One round: the frame and the whole conversation, replayable. A transport may send less than all of it.
+
+    Cache marks are planned, not improvised: `mark_tools`, `cache_breakpoint` on blocks of the frame, and `marks` (the
+    numbers of conversation items after which a provider with explicit marks sets one). Others ignore them.
+    """
 
     agent_id: str
     turn_id: str
     round: int
+    #: `provider/model`: what was asked for. A transport sends its own part of the candidate's reference.
     model: str
-    system: str
+    frame: PromptFrame
     conversation: list[ConversationItem]
     tools: list[ToolSpec] = msgspec.field(default_factory=list)
+    mark_tools: bool = True
+    marks: list[int] = msgspec.field(default_factory=list)
     max_output_tokens: int = 8_192
 
 
@@ -51,6 +59,10 @@ class ProviderResponse(Record, frozen=True, kw_only=True):
     blocks: list[ModelBlock]
     stop_reason: StopReason
     usage: TokenUsage | None = None
+    #: The input by price class, where the provider tells. `usage.input_tokens` is their sum.
+    buckets: InputBuckets | None = None
+    #: The provider's own name for this answer.
+    response_id: str | None = None
 
 
 class FailureKind(StrEnum):

@@ -239,7 +239,7 @@ def _usage(line: RoundLine, request: ProviderRequest, blocks: list[ModelBlock]) 
         case "none":
             return None
         case None:
-            read = [request.system, *(part for item in request.conversation for part in _parts(item))]
+            read = [request.frame.system_prompt, *(part for item in request.conversation for part in _parts(item))]
             return TokenUsage.of(_estimated(read), _estimated(_parts(AssistantBlocks(blocks=blocks))))
         case usage:
             return TokenUsage.of(usage.input_tokens, usage.output_tokens)

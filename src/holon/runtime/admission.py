@@ -204,11 +204,17 @@ def admitted_event(envelope: MessageEnvelope) -> MessageAdmitted:
         trigger_kind=envelope.trigger_kind,
         delivery_surface=envelope.delivery_surface,
         admission_context=envelope.admission_context,
-        preview=envelope.text[:PREVIEW_CHARS],
+        preview=_preview(envelope),
         task_id=envelope.task_id,
         work_item_id=envelope.work_item_id,
         source_refs=envelope.source_refs,
     )
+
+
+def _preview(envelope: MessageEnvelope) -> str:
+    """A tick says why it came; everything else begins with what it says."""
+    reason = (envelope.metadata or {}).get("reason")
+    return str(reason if envelope.kind is MessageKind.SYSTEM_TICK and reason else envelope.text)[:PREVIEW_CHARS]
 
 
 def require_agent(tx: Tx, agent_id: str, *, private: bool = False) -> StoredAgent:

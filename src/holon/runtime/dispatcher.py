@@ -14,7 +14,7 @@ from holon.core.errors import Fenced, HolonError, StoreUnavailable
 from holon.core.limits import Limits
 from holon.core.transitions import Transition
 from holon.core.turns import Turn
-from holon.runtime.beginning import AtRest, Begun, Beginning, Held, Reduced, begin
+from holon.runtime.beginning import AtRest, Beginning, Begun, Held, Reduced, begin
 from holon.runtime.recovery import resume, suspend
 from holon.runtime.turn import LiveTurn, TurnDriver
 from holon.runtime.windows import Windows

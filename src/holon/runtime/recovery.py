@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from holon.core.agents import AgentStatus
+from holon.core.clock import moment
+from holon.core.codec import to_plain
 from holon.core.event_kinds import MessageQuarantined, ToolCallInterrupted, TurnResumed
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
@@ -18,8 +20,6 @@ from holon.runtime.settling import fail, settle
 from holon.runtime.standing import with_status
 from holon.store import Tx, agents, queue, turns
 from holon.tools.envelope import INTERRUPTED, receipt
-from holon.core.codec import to_plain
-from holon.core.clock import moment
 from holon.tools.registry import ToolRegistry
 
 

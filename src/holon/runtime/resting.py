@@ -7,6 +7,7 @@ import msgspec
 from holon.core.agents import AgentState, AgentStatus, SleepNote
 from holon.core.clock import iso, moment, to_ms
 from holon.core.closures import ClosureDecision, SchedulerDecision, SchedulerDecisionKind, WaitingReason
+from holon.core.codec import to_plain
 from holon.core.event_kinds import (
     AgentSlept,
     ClosureDecided,
@@ -23,7 +24,6 @@ from holon.core.messages import (
     Priority,
     SystemOrigin,
 )
-from holon.core.codec import to_plain
 from holon.core.triggers import WakeHint
 from holon.runtime.admission import Admission, admit
 from holon.runtime.scheduler import IdleFacts, decide_idle

@@ -82,9 +82,9 @@ class _Watch:
             self.tool_calls += 1
         elif event.type in ("provider_round_completed", "runtime_error"):
             self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
-        elif event.type in ("turn_terminal", "message_dropped") and event.provenance.message_id == message_id:
-            self.message_done = True
-        elif event.type == "operator_interjection_admitted" and event.provenance.message_id == message_id:
+        elif (event.type in ("turn_terminal", "message_dropped") and event.provenance.message_id == message_id) or (
+            event.type == "operator_interjection_admitted" and event.provenance.message_id == message_id
+        ):
             self.message_done = True
         if self.on_event is not None:
             self.on_event(event)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from holon.core.agents import AgentStatus
 from holon.core.clock import iso, moment, to_ms
 from holon.core.codec import Input, dumps, loads
 from holon.core.errors import Conflict, InvalidInput, NotFound
@@ -20,7 +21,6 @@ from holon.core.messages import (
     TextBody,
     TimerOrigin,
 )
-from holon.core.agents import AgentStatus
 from holon.core.timers import Timer, TimerStatus, next_fire_ms
 from holon.core.transitions import Transition
 from holon.runtime.admission import Admission, admit, require_agent

@@ -21,10 +21,12 @@ from holon.context.rendering import SYSTEM_POLICY
 from holon.context.window import Window, WindowItem
 from holon.core.agents import AgentIdentity
 from holon.core.codec import loads, to_plain
+from holon.core.conversation import tool_uses
 from holon.core.errors import StoreUnavailable
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import MessageEnvelope
+from holon.core.prompts import PromptBlock, PromptFrame, Stability
 from holon.core.transitions import Transition
 from holon.core.turns import ToolCall, Turn, TurnPhase
 from holon.core.usage import TokenUsage
@@ -43,6 +45,9 @@ log = logging.getLogger("holon.turn")
 
 T = TypeVar("T")
 DISK_RETRY_S = 1.0
+FRAME = PromptFrame(
+    system_blocks=[PromptBlock(text=SYSTEM_POLICY, stability=Stability.STABLE, source="policy", cache_breakpoint=True)]
+)
 
 
 @dataclass(slots=True)
@@ -110,7 +115,8 @@ class TurnDriver:
         started_ms, started = self._store.clock.now_ms(), time.perf_counter()
         live.doing = f"waiting for {live.turn.model}, round {live.turn.round}"
         outcome: RoundOutcome | None = await self._outside(
-            live, run_round(request, candidates, timeout_ms=self._limits.round_timeout_ms)
+            live,
+            run_round(request, candidates, policy=self._providers.policy, timeout_ms=self._limits.round_timeout_ms),
         )
         if outcome is None:
             return None
@@ -120,7 +126,7 @@ class TurnDriver:
             completed_ms=self._store.clock.now_ms(),
             round_ms=(time.perf_counter() - started) * 1000,
         )
-        calls = any(block.__class__.__name__ == "ToolUseBlock" for block in outcome.response.blocks)
+        calls = tool_uses(outcome.response.blocks)
         step = await self._commit(
             lambda tx: record_answer(tx, live.turn, outcome, times, self._registry, self._limits),
             Transition.TURN_ROUND if calls else Transition.TURN_SETTLE,
@@ -216,7 +222,7 @@ class TurnDriver:
             turn_id=live.turn.id,
             round=live.turn.round,
             model=live.turn.model,
-            system=SYSTEM_POLICY,
+            frame=FRAME,
             conversation=live.window.items(),
             tools=self._tools,
         )

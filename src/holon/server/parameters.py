@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from litestar import Response
-from litestar.params import Parameter
+from litestar.di import NamedDependency
+from litestar.params import HeaderParameter, PathParameter
 
 from holon.core.codec import Record
 from holon.runtime.admission import KEY_CHARS
+from holon.runtime.host import Host
 
 T = TypeVar("T")
 
-#: The agent of a route; where the route names none, the default agent is meant.
-AgentId = Annotated[str, Parameter(description="The agent's id.", examples=[])]
-DefaultedAgentId = Annotated[str | None, Parameter(description="The agent's id.")]
+#: The host that the app was made for.
+TheHost = NamedDependency[Host]
+
+AgentId = Annotated[str, PathParameter(description="The agent's id.")]
+#: On routes that exist with and without an agent's id: without it the default agent is meant.
+DefaultedAgentId = Annotated[str | None, PathParameter(description="The agent's id.")]
 
 IdempotencyKey = Annotated[
     str | None,
-    Parameter(
-        header="Idempotency-Key",
+    HeaderParameter(
+        name="Idempotency-Key",
         min_length=1,
         max_length=KEY_CHARS,
         description="A request that is sent again under its key has no second effect and gets the first answer.",
     ),
 ]
-
-
-def limit(default: int, most: int) -> Any:
-    """`limit` of a listing."""
-    return Annotated[int, Parameter(ge=1, le=most, description=f"How many at most ({default} if not said).")]
 
 
 class Accepted(Record, frozen=True, kw_only=True, omit_defaults=False):

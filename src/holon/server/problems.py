@@ -7,10 +7,10 @@ from http import HTTPStatus
 from typing import Any
 
 from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException, InternalServerException, ValidationException
 
 from holon.core.codec import Record, dumps
-from holon.core.errors import HolonError
+from holon.core.errors import HolonError, InvalidInput
 from holon.core.ids import new_id
 
 log = logging.getLogger("holon.server")
@@ -24,6 +24,11 @@ CODES = {
     405: "method_not_allowed",
     413: "body_too_large",
     415: "unsupported_media_type",
+}
+DETAILS = {
+    404: "there is no such route",
+    405: "the route does not take this method",
+    413: "the body is larger than this route takes",
 }
 HINTS = {
     404: "GET /openapi.json lists the routes",
@@ -59,7 +64,7 @@ def of_error(error: HolonError) -> Problem:
 def of_framework(error: HTTPException) -> Problem:
     """What Litestar refuses by itself: no such route or method, a parameter of another shape, too long a body."""
     status = error.status_code
-    detail, field = error.detail or HTTPStatus(status).phrase, None
+    detail, field = DETAILS.get(status) or error.detail or HTTPStatus(status).phrase, None
     if isinstance(error, ValidationException) and isinstance(error.extra, list) and error.extra:
         first: dict[str, Any] = error.extra[0]
         field = first.get("key")
@@ -119,6 +124,8 @@ def _on_holon_error(_: Request[Any, Any, Any], error: HolonError) -> Response[by
 
 
 def _on_framework_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    if isinstance(error, InternalServerException) and "disconnected" in error.detail:
+        return answer(of_error(InvalidInput("the request ended before its body did")))  # nobody is there to read this
     if error.status_code >= 500:
         return answer(of_accident(error))
     return answer(of_framework(error), headers=dict(error.headers or {}))

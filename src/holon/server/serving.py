@@ -53,17 +53,17 @@ async def serve(host: Host, *, on_ready: Callable[[Announcement], None] | None =
             _server(auth.Door(app, auth.Way.TCP, settings), tcp),
         ]
         running = [asyncio.create_task(server.serve(sockets=[server.listener])) for server in servers]
-        try:
-            with _signals(host, servers):
+        with _signals(host, servers):
+            try:
                 await _all_started(servers, running)
                 with _announced(host) as announcement:
                     if on_ready is not None:
                         on_ready(announcement)
                     await _until_end(host, running)
-        finally:
-            for server in servers:
-                server.stop()
-            await asyncio.gather(*running)
+            finally:
+                for server in servers:
+                    server.stop()
+                await asyncio.gather(*running)
     finally:
         local.close()
         tcp.close()

@@ -5,31 +5,30 @@ from __future__ import annotations
 from typing import Annotated
 
 from litestar import get
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 from holon.core.agents import AgentListEntry, AgentSummary
 from holon.core.briefs import Brief
 from holon.core.tasks import TaskRecord
 from holon.core.timers import Timer
 from holon.core.transcripts import TranscriptEntry
-from holon.runtime.host import Host
 from holon.runtime.latency import TurnLatency
 from holon.runtime.views import AgentStateSnapshot
 from holon.server.openapi import refusals
-from holon.server.parameters import AgentId, DefaultedAgentId
+from holon.server.parameters import AgentId, DefaultedAgentId, TheHost
 
-Limit = Annotated[int, Parameter(ge=1, le=500, description="How many at most, the newest.")]
-BeforeSeq = Annotated[int | None, Parameter(ge=0, le=2**63 - 1, description="Only entries below this number.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=500, description="How many at most, the newest.")]
+BeforeSeq = Annotated[int | None, QueryParameter(ge=0, le=2**63 - 1, description="Only entries below this number.")]
 
 
 @get("/agents/list", summary="All public agents", tags=["agents"], responses=refusals())
-async def listing(host: Host) -> list[AgentListEntry]:
+async def listing(host: TheHost) -> list[AgentListEntry]:
     """One short line each. Private agents are in no list."""
     return await host.views.agents()
 
 
 @get(["/agents/{agent_id:str}/status", "/status"], summary="One agent", tags=["agents"], responses=refusals(404, 409))
-async def status(host: Host, agent_id: DefaultedAgentId = None) -> AgentSummary:
+async def status(host: TheHost, agent_id: DefaultedAgentId = None) -> AgentSummary:
     """Where it stands, why, and what an operator must do before it takes messages again."""
     return await host.views.summary(agent_id)
 
@@ -40,7 +39,7 @@ async def status(host: Host, agent_id: DefaultedAgentId = None) -> AgentSummary:
     tags=["agents"],
     responses=refusals(404, 409),
 )
-async def state(host: Host, agent_id: DefaultedAgentId = None) -> AgentStateSnapshot:
+async def state(host: TheHost, agent_id: DefaultedAgentId = None) -> AgentStateSnapshot:
     """One request rebuilds a client's picture; from `newest_event_seq` it follows the events."""
     return await host.views.snapshot(agent_id)
 
@@ -51,7 +50,7 @@ async def state(host: Host, agent_id: DefaultedAgentId = None) -> AgentStateSnap
     tags=["agents"],
     responses=refusals(404, 409),
 )
-async def briefs(host: Host, agent_id: DefaultedAgentId = None, limit: Limit = 20) -> list[Brief]:
+async def briefs(host: TheHost, agent_id: DefaultedAgentId = None, limit: Limit = 20) -> list[Brief]:
     return await host.views.briefs(agent_id, limit)
 
 
@@ -62,18 +61,18 @@ async def briefs(host: Host, agent_id: DefaultedAgentId = None, limit: Limit = 2
     responses=refusals(404, 409),
 )
 async def transcript(
-    host: Host, agent_id: DefaultedAgentId = None, limit: Limit = 50, before_seq: BeforeSeq = None
+    host: TheHost, agent_id: DefaultedAgentId = None, limit: Limit = 50, before_seq: BeforeSeq = None
 ) -> list[TranscriptEntry]:
     return await host.views.transcript(agent_id, limit, before_seq=before_seq)
 
 
 @get("/agents/{agent_id:str}/tasks", summary="The agent's tasks", tags=["agents"], responses=refusals(404, 409))
-async def tasks(host: Host, agent_id: AgentId, limit: Limit = 50) -> list[TaskRecord]:
+async def tasks(host: TheHost, agent_id: AgentId, limit: Limit = 50) -> list[TaskRecord]:
     return await host.views.tasks(agent_id, limit)
 
 
 @get("/agents/{agent_id:str}/timers", summary="The agent's timers", tags=["agents"], responses=refusals(404, 409))
-async def timers(host: Host, agent_id: AgentId, limit: Limit = 50) -> list[Timer]:
+async def timers(host: TheHost, agent_id: AgentId, limit: Limit = 50) -> list[Timer]:
     return await host.timers.listing(agent_id, limit)
 
 
@@ -83,7 +82,7 @@ async def timers(host: Host, agent_id: AgentId, limit: Limit = 50) -> list[Timer
     tags=["agents"],
     responses=refusals(404, 409),
 )
-async def latency(host: Host, agent_id: AgentId, limit: Limit = 10) -> list[TurnLatency]:
+async def latency(host: TheHost, agent_id: AgentId, limit: Limit = 10) -> list[TurnLatency]:
     """The newest turns, each by its queue wait, context, provider and tools."""
     return await host.views.latency(agent_id, limit)
 

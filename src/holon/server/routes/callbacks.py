@@ -5,25 +5,28 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from litestar import Request, post
-from litestar.params import Parameter
+from litestar.params import HeaderParameter, PathParameter
 
 from holon.core.codec import Record
+from holon.core.errors import InvalidInput
 from holon.core.triggers import HintDisposition
 from holon.runtime.host import Host
 from holon.runtime.triggers import Delivery, DescriptorMode
+from holon.server.bodies import decode
 from holon.server.openapi import refusals
+from holon.server.parameters import TheHost
 
 _REFUSALS = refusals(403, 409, 413)
 
-Token = Annotated[str, Parameter(description="The token of the trigger's URL.")]
+Token = Annotated[str, PathParameter(description="The token of the trigger's URL.")]
 Source = Annotated[
-    str | None, Parameter(header="X-Holon-Source", max_length=200, description="Who delivers, as a label.")
+    str | None, HeaderParameter(name="X-Holon-Source", max_length=200, description="Who delivers, as a label.")
 ]
 Resource = Annotated[
-    str | None, Parameter(header="X-Holon-Resource", max_length=500, description="What changed, as a label.")
+    str | None, HeaderParameter(name="X-Holon-Resource", max_length=500, description="What changed, as a label.")
 ]
-CorrelationId = Annotated[str | None, Parameter(header="X-Correlation-Id", max_length=200)]
-CausationId = Annotated[str | None, Parameter(header="X-Causation-Id", max_length=200)]
+CorrelationId = Annotated[str | None, HeaderParameter(name="X-Correlation-Id", max_length=200)]
+CausationId = Annotated[str | None, HeaderParameter(name="X-Causation-Id", max_length=200)]
 
 
 class Delivered(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -45,7 +48,7 @@ class Delivered(Record, frozen=True, kw_only=True, omit_defaults=False):
     responses=_REFUSALS,
 )
 async def wake(
-    host: Host,
+    host: TheHost,
     request: Request[Any, Any, Any],
     token: Token,
     source: Source = None,
@@ -67,7 +70,7 @@ async def wake(
     responses=_REFUSALS,
 )
 async def enqueue(
-    host: Host,
+    host: TheHost,
     request: Request[Any, Any, Any],
     token: Token,
     source: Source = None,
@@ -90,14 +93,26 @@ async def _delivery(
     correlation_id: str | None,
     causation_id: str | None,
 ) -> Delivery:
+    payload = await request.body()
     return Delivery(
-        payload=await request.body(),
-        content_type=request.headers.get("content-type"),
+        payload=payload,
+        content_type=_content_type(payload, request.headers.get("content-type")),
         source=source,
         resource=resource,
         correlation_id=correlation_id,
         causation_id=causation_id,
     )
+
+
+def _content_type(payload: bytes, claimed: str | None) -> str | None:
+    """A hint is not refused for its payload: what promises JSON and is none is kept as text."""
+    if claimed is None or "json" not in claimed:
+        return claimed
+    try:
+        decode(payload, Any)
+    except InvalidInput:
+        return "text/plain"
+    return claimed
 
 
 async def _deliver(host: Host, token: str, delivery: Delivery, mode: DescriptorMode) -> Delivered:

@@ -6,19 +6,19 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, get, post
+from litestar.params import FromPath, JSONBody
 
 from holon.core.agents import AgentIdentity
 from holon.core.clock import moment
 from holon.core.codec import Input
 from holon.core.messages import MessageKind, OperatorOrigin, Priority, TextBody
 from holon.runtime.admission import Admission
-from holon.runtime.host import Host
 from holon.runtime.views import MessageStatus
 from holon.runtime.waking import WakeOutcome, WakeRequest
 from holon.server.auth import caller_of
 from holon.server.bodies import NoFields
 from holon.server.openapi import refusals
-from holon.server.parameters import Accepted, AgentId, IdempotencyKey, replayable
+from holon.server.parameters import Accepted, AgentId, IdempotencyKey, TheHost, replayable
 
 
 class PromptRequest(Input, frozen=True, kw_only=True):
@@ -40,10 +40,10 @@ class PromptRequest(Input, frozen=True, kw_only=True):
     responses=refusals(404, 409, 413, 422, 429),
 )
 async def prompt(
-    host: Host,
+    host: TheHost,
     request: Request[Any, Any, Any],
     agent_id: AgentId,
-    data: PromptRequest,
+    data: JSONBody[PromptRequest],
     idempotency_key: IdempotencyKey = None,
 ) -> Response[Accepted]:
     """Admits the prompt durably, then answers. What comes of it is in the briefs and the events."""
@@ -73,7 +73,7 @@ async def prompt(
     tags=["control"],
     responses=refusals(404),
 )
-async def message(host: Host, agent_id: AgentId, message_id: str) -> MessageStatus:
+async def message(host: TheHost, agent_id: AgentId, message_id: FromPath[str]) -> MessageStatus:
     """The message, its place in the queue, and its turn once it has one."""
     return await host.views.message(agent_id, message_id)
 
@@ -85,7 +85,9 @@ async def message(host: Host, agent_id: AgentId, message_id: str) -> MessageStat
     tags=["control"],
     responses=refusals(404, 409),
 )
-async def wake(host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: WakeRequest) -> WakeOutcome:
+async def wake(
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[WakeRequest]
+) -> WakeOutcome:
     """A hint, not a message. A stopped agent is not woken: the problem says to resume it."""
     return await host.waking.wake(agent_id, data, surface=caller_of(request).control_surface)
 
@@ -98,10 +100,10 @@ async def wake(host: Host, request: Request[Any, Any, Any], agent_id: AgentId, d
     responses=refusals(409, 422),
 )
 async def create(
-    host: Host,
+    host: TheHost,
     request: Request[Any, Any, Any],
     agent_id: AgentId,
-    data: NoFields | None = None,
+    data: JSONBody[NoFields | None] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response[AgentIdentity]:
     """The only way to make one: nobody makes an agent by writing to it."""

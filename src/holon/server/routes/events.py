@@ -8,28 +8,27 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from litestar import Request, get
-from litestar.params import Parameter
+from litestar.params import FromQuery, QueryParameter
 from litestar.response import Stream
 
 from holon.core.codec import Record
 from holon.core.errors import InvalidInput
 from holon.core.events import Event, EventEnvelope
 from holon.core.presentation import Presentation, present
-from holon.runtime.host import Host
 from holon.runtime.views import EventQuery
 from holon.server import sse
 from holon.server.openapi import refusals
-from holon.server.parameters import AgentId
+from holon.server.parameters import AgentId, TheHost
 
 MAX_SEQ = 2**63 - 1
 
-Sequence = Annotated[int | None, Parameter(ge=0, le=MAX_SEQ, description="A number in the agent's log.")]
-Limit = Annotated[int, Parameter(ge=1, le=512, description="How many events at most.")]
+Sequence = Annotated[int | None, QueryParameter(ge=0, le=MAX_SEQ, description="A number in the agent's log.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=512, description="How many events at most.")]
 Projection = Annotated[
     Literal["operator", "local_debug"],
-    Parameter(description="Kept for older clients: both give the whole payload, and nothing is redacted."),
+    QueryParameter(description="Kept for older clients: both give the whole payload, and nothing is redacted."),
 ]
-WithPresentation = Annotated[bool, Parameter(description="Adds to each event the text that people read.")]
+WithPresentation = Annotated[bool, QueryParameter(description="Adds to each event the text that people read.")]
 
 
 class ReadableEvent(EventEnvelope, frozen=True, kw_only=True):
@@ -57,12 +56,12 @@ class ReadablePage(Record, frozen=True, kw_only=True, omit_defaults=False):
     responses=refusals(404, 410),
 )
 async def page(
-    host: Host,
+    host: TheHost,
     agent_id: AgentId,
     after_seq: Sequence = None,
     before_seq: Sequence = None,
     limit: Limit = 128,
-    order: Literal["asc", "desc"] = "asc",
+    order: FromQuery[Literal["asc", "desc"]] = "asc",
     projection: Projection = "operator",
     presentation: WithPresentation = False,
 ) -> ReadablePage:
@@ -90,7 +89,7 @@ async def page(
     responses=refusals(404, 410),
 )
 async def follow(
-    host: Host,
+    host: TheHost,
     request: Request[Any, Any, Any],
     agent_id: AgentId,
     after_seq: Sequence = None,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, Response, post
-from litestar.params import Parameter
+from litestar.params import HeaderParameter, JSONBody
 
 from holon.core.codec import Input
 from holon.core.errors import InvalidInput
@@ -20,11 +20,10 @@ from holon.core.messages import (
     WebhookOrigin,
 )
 from holon.runtime.admission import Admission
-from holon.runtime.host import Host
 from holon.server.auth import caller_of
 from holon.server.bodies import message_body
 from holon.server.openapi import refusals
-from holon.server.parameters import Accepted, AgentId, DefaultedAgentId, IdempotencyKey, replayable
+from holon.server.parameters import Accepted, AgentId, DefaultedAgentId, IdempotencyKey, TheHost, replayable
 
 _REFUSALS = refusals(404, 409, 413, 422, 429)
 
@@ -62,9 +61,9 @@ class EnqueueRequest(Input, frozen=True, kw_only=True):
     responses=_REFUSALS,
 )
 async def enqueue(
-    host: Host,
+    host: TheHost,
     request: Request[Any, Any, Any],
-    data: EnqueueRequest,
+    data: JSONBody[EnqueueRequest],
     agent_id: DefaultedAgentId = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response[Accepted]:
@@ -97,14 +96,14 @@ async def enqueue(
     responses=_REFUSALS,
 )
 async def webhook(
-    host: Host,
+    host: TheHost,
     request: Request[Any, Any, Any],
     agent_id: AgentId,
     idempotency_key: IdempotencyKey = None,
     source: Annotated[
-        str | None, Parameter(header="X-Holon-Source", max_length=200, description="Who sends it, as a label.")
+        str | None, HeaderParameter(name="X-Holon-Source", max_length=200, description="Who sends it, as a label.")
     ] = None,
-    correlation_id: Annotated[str | None, Parameter(header="X-Correlation-Id", max_length=200)] = None,
+    correlation_id: Annotated[str | None, HeaderParameter(name="X-Correlation-Id", max_length=200)] = None,
 ) -> Response[Accepted]:
     """JSON stays JSON on its way to the agent, text stays text. `X-Event-Type` names the event."""
     admitted = await host.inbox.admit(
@@ -126,7 +125,7 @@ async def webhook(
 HANDLERS = [enqueue, webhook]
 
 
-def _kind_and_origin(data: EnqueueRequest) -> tuple[MessageKind, ChannelOrigin | WebhookOrigin]:
+def _kind_and_origin(data: JSONBody[EnqueueRequest]) -> tuple[MessageKind, ChannelOrigin | WebhookOrigin]:
     """Each follows from the other; with neither it is a channel, which has the least authority."""
     origin = data.origin
     if origin is None:
@@ -137,7 +136,7 @@ def _kind_and_origin(data: EnqueueRequest) -> tuple[MessageKind, ChannelOrigin |
     return MessageKind.CHANNEL_EVENT if of_channel else MessageKind.WEBHOOK_EVENT, origin
 
 
-def _body(data: EnqueueRequest) -> TextBody | JsonBody:
+def _body(data: JSONBody[EnqueueRequest]) -> TextBody | JsonBody:
     bodies: list[TextBody | JsonBody] = []
     if data.text is not None:
         bodies.append(TextBody(text=data.text))

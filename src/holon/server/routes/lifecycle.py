@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from litestar import Request, post
+from litestar.params import JSONBody
 
 from holon.core.codec import Input
-from holon.runtime.host import Host
 from holon.runtime.lifecycle import AbortOutcome, ControlAction, ControlOutcome
 from holon.server.auth import caller_of
 from holon.server.bodies import NoFields
 from holon.server.openapi import refusals
-from holon.server.parameters import AgentId
+from holon.server.parameters import AgentId, TheHost
 
 #: The words of the `control` route; `start` is the older one for `resume`.
 _ACTIONS = {
@@ -42,7 +42,7 @@ class AbortRequest(Input, frozen=True, kw_only=True):
     responses=refusals(404, 409),
 )
 async def pause(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: NoFields | None = None
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[NoFields | None] = None
 ) -> ControlOutcome:
     """Messages are admitted and wait. A turn that runs goes on to its end."""
     return await host.lifecycle.pause(agent_id, caller_of(request).control_surface)
@@ -56,7 +56,7 @@ async def pause(
     responses=refusals(404, 409),
 )
 async def resume(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: NoFields | None = None
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[NoFields | None] = None
 ) -> ControlOutcome:
     """What waited is worked off."""
     return await host.lifecycle.resume(agent_id, caller_of(request).control_surface)
@@ -70,7 +70,7 @@ async def resume(
     responses=refusals(404, 409),
 )
 async def stop(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: NoFields | None = None
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[NoFields | None] = None
 ) -> ControlOutcome:
     """Ends the run that is under way. No message is taken and no wake helps until the agent is resumed."""
     return await host.lifecycle.stop(agent_id, caller_of(request).control_surface)
@@ -84,7 +84,7 @@ async def stop(
     responses=refusals(404, 409),
 )
 async def control(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: ControlRequest
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[ControlRequest]
 ) -> ControlOutcome:
     return await host.lifecycle.control(agent_id, _ACTIONS[data.action], caller_of(request).control_surface)
 
@@ -97,7 +97,7 @@ async def control(
     responses=refusals(404, 409),
 )
 async def abort(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: AbortRequest | None = None
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[AbortRequest | None] = None
 ) -> AbortOutcome:
     """The turn settles as aborted, with a brief; then the agent goes on with what waits, or stops."""
     wish = data or AbortRequest()

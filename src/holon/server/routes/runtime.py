@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from litestar import Request, Response, get, post
+from litestar import Request, get, post
+from litestar.params import JSONBody
 
 import holon
 from holon.core.codec import Record
-from holon.runtime.host import Host
 from holon.runtime.status import RuntimeStatus
 from holon.server.auth import Way, caller_of
 from holon.server.bodies import NoFields
 from holon.server.openapi import refusals
+from holon.server.parameters import TheHost
 
 PROTOCOL_NAME, PROTOCOL_VERSION = "holon-control", 1
 
@@ -82,13 +83,20 @@ class ShutdownAccepted(Record, frozen=True, kw_only=True, omit_defaults=False):
     ok: bool = True
 
 
+class RetentionReport(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """How many records of each family went, or would go."""
+
+    deleted: dict[str, int]
+    dry_run: bool
+
+
 @get("/", summary="Is this Holon?", tags=["runtime"], responses=refusals())
-async def root(host: Host) -> Root:
+async def root(host: TheHost) -> Root:
     return Root(default_agent=host.settings.default_agent_id)
 
 
 @get("/handshake", summary="What can be done here, and how", tags=["runtime"], responses=refusals())
-async def handshake(host: Host, request: Request[Any, Any, Any]) -> Handshake:
+async def handshake(host: TheHost, request: Request[Any, Any, Any]) -> Handshake:
     """The first request of a client: protocol, authentication, capabilities."""
     caller, settings = caller_of(request), host.settings
     local = caller.way is Way.LOCAL_SOCKET
@@ -110,23 +118,43 @@ async def handshake(host: Host, request: Request[Any, Any, Any]) -> Handshake:
 
 
 @get("/control/runtime/readiness", summary="Whether requests are taken", tags=["runtime"], responses=refusals())
-async def readiness(host: Host) -> Response[Readiness]:
-    """200 while the runtime takes work, 503 once its end has been asked for."""
-    ready = not host.shutdown_requested.is_set()
-    return Response(Readiness(ready=ready, ok=ready), status_code=200 if ready else 503)
+async def readiness(host: TheHost) -> Readiness:
+    """`ready` while the runtime takes work; not any more once its end has been asked for."""
+    return Readiness(ready=not host.shutdown_requested.is_set())
 
 
 @get("/control/runtime/status", summary="How the runtime is", tags=["runtime"], responses=refusals())
-async def status(host: Host) -> RuntimeStatus:
+async def status(host: TheHost) -> RuntimeStatus:
     """Its process, its home, its settings, what its agents do, and the last failure."""
     return await host.runtime_status()
 
 
 @post("/control/runtime/shutdown", status_code=202, summary="End this process", tags=["runtime"], responses=refusals())
-async def shutdown(host: Host, request: Request[Any, Any, Any], data: NoFields | None = None) -> ShutdownAccepted:
+async def shutdown(
+    host: TheHost, request: Request[Any, Any, Any], data: JSONBody[NoFields | None] = None
+) -> ShutdownAccepted:
     """Answers, then ends in order: requests under way are finished, streams are closed, open turns stay on disk."""
     await host.request_shutdown(caller_of(request).control_surface)
     return ShutdownAccepted()
 
 
-HANDLERS = [root, handshake, readiness, status, shutdown]
+@get("/control/runtime/retention", summary="What retention would remove", tags=["runtime"], responses=refusals())
+async def retention_plan(host: TheHost) -> RetentionReport:
+    """The dry run: nothing is removed by looking."""
+    plan = await host.retention.plan()
+    return RetentionReport(deleted={cut.family: cut.rows for cut in plan.families}, dry_run=True)
+
+
+@post(
+    "/control/runtime/retention",
+    status_code=200,
+    summary="Remove what retention would remove",
+    tags=["runtime"],
+    responses=refusals(),
+)
+async def apply_retention(host: TheHost, data: JSONBody[NoFields | None] = None) -> RetentionReport:
+    """What is still referenced is never removed."""
+    return RetentionReport(deleted=await host.retention.apply(), dry_run=False)
+
+
+HANDLERS = [root, handshake, readiness, status, shutdown, retention_plan, apply_retention]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, Response, post
+from litestar.params import FromPath, JSONBody
 
 from holon.core.clock import moment
 from holon.core.timers import Timer
-from holon.runtime.host import Host
 from holon.runtime.timers import TimerRequest
 from holon.server.auth import caller_of
 from holon.server.bodies import NoFields
 from holon.server.openapi import refusals
-from holon.server.parameters import AgentId, IdempotencyKey, replayable
+from holon.server.parameters import AgentId, IdempotencyKey, TheHost, replayable
 
 
 @post(
@@ -24,10 +24,10 @@ from holon.server.parameters import AgentId, IdempotencyKey, replayable
     responses=refusals(404, 409, 422),
 )
 async def create(
-    host: Host,
+    host: TheHost,
     request: Request[Any, Any, Any],
     agent_id: AgentId,
-    data: TimerRequest,
+    data: JSONBody[TimerRequest],
     idempotency_key: IdempotencyKey = None,
 ) -> Response[Timer]:
     """The first fire is after `duration_ms`; with `interval_ms` there are more. Missed fires come as one."""
@@ -46,7 +46,11 @@ async def create(
     responses=refusals(404, 409),
 )
 async def cancel(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, timer_id: str, data: NoFields | None = None
+    host: TheHost,
+    request: Request[Any, Any, Any],
+    agent_id: AgentId,
+    timer_id: FromPath[str],
+    data: JSONBody[NoFields | None] = None,
 ) -> Timer:
     """Ticks of it that still wait in the queue are voided."""
     return await host.timers.cancel(agent_id, timer_id, surface=caller_of(request).control_surface)

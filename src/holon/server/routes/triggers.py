@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, get, post
+from litestar.params import JSONBody
 
 from holon.core.codec import Input
 from holon.core.triggers import TriggerCapability, TriggerSummary
-from holon.runtime.host import Host
 from holon.runtime.timers import MAX_MS
 from holon.server.auth import caller_of
 from holon.server.bodies import NoFields
 from holon.server.openapi import refusals
-from holon.server.parameters import AgentId
+from holon.server.parameters import AgentId, TheHost
 
 
 class RotateRequest(Input, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class RotateRequest(Input, frozen=True, kw_only=True):
     tags=["triggers"],
     responses=refusals(404, 409),
 )
-async def summary(host: Host, agent_id: AgentId) -> TriggerSummary:
+async def summary(host: TheHost, agent_id: AgentId) -> TriggerSummary:
     """How often it was delivered, when last, and until when it holds."""
     return await host.triggers.summary(agent_id)
 
@@ -42,7 +42,7 @@ async def summary(host: Host, agent_id: AgentId) -> TriggerSummary:
     responses=refusals(404, 409),
 )
 async def reveal(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: NoFields | None = None
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[NoFields | None] = None
 ) -> TriggerCapability:
     """The URL is a secret: whoever has it can wake the agent. The asking is on record."""
     return await host.triggers.reveal(agent_id, surface=caller_of(request).control_surface)
@@ -56,7 +56,7 @@ async def reveal(
     responses=refusals(404, 409),
 )
 async def rotate(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: RotateRequest | None = None
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[RotateRequest | None] = None
 ) -> TriggerCapability:
     """The old URL is refused from now on."""
     ttl_ms = data.ttl_ms if data else None
@@ -71,7 +71,7 @@ async def rotate(
     responses=refusals(404, 409),
 )
 async def revoke(
-    host: Host, request: Request[Any, Any, Any], agent_id: AgentId, data: NoFields | None = None
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[NoFields | None] = None
 ) -> TriggerSummary:
     """What was delivered stays on record."""
     return await host.triggers.revoke(agent_id, surface=caller_of(request).control_surface)

@@ -1,0 +1,137 @@
+"""Homes: scratch homes on the project's own disk, hosts on them, and prompts whose end one can wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchmarks.processes import remove
+from holon.core.agents import (
+    AgentIdentity,
+    AgentKind,
+    AgentState,
+    AgentStatus,
+    Ownership,
+    ProfilePreset,
+    RegistryStatus,
+    Visibility,
+)
+from holon.core.clock import moment
+from holon.core.limits import Limits
+from holon.core.messages import AdmissionContext, DeliverySurface, MessageKind, OperatorOrigin, TextBody
+from holon.runtime.admission import Admission
+from holon.runtime.host import Host
+from holon.runtime.settings import Settings, load_settings
+from holon.store import Tx, agents
+
+T = TypeVar("T")
+
+SCRATCH = Path(__file__).resolve().parents[1] / "build" / "bench"
+TEXT = "say hello to everyone"
+#: A short turn of the scripted model: admitted, begun, settled.
+COMMITS_PER_TURN = 3
+
+#: Nothing that is measured here should be held back by what protects a real home.
+UNBOUND = Limits(turns_per_hour=1_000_000_000, queue_length=1_000_000_000)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is gone afterwards. Not in /tmp, which may be memory, where durability costs nothing."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=SCRATCH))
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
+def settings_for(home: Path, **overrides: Any) -> Settings:
+    return load_settings(home, {}, limits=UNBOUND, **overrides)
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """On the loop that `holon serve` uses."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        new_event_loop = None  # type: ignore[assignment]
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(coroutine)
+
+
+def prompt(agent_id: str) -> Admission:
+    return Admission(
+        agent_id=agent_id,
+        kind=MessageKind.OPERATOR_PROMPT,
+        origin=OperatorOrigin(),
+        body=TextBody(text=TEXT),
+        surface=DeliverySurface.CLI_PROMPT,
+        context=AdmissionContext.LOCAL_PROCESS,
+    )
+
+
+def add_agents(tx: Tx, home: Path, agent_ids: Iterable[str]) -> None:
+    """Agents at rest, as the directory makes them; only the folders of their homes are left out."""
+    for agent_id in agent_ids:
+        identity = AgentIdentity(
+            agent_id=agent_id,
+            agent_home=str(home / "agents" / agent_id),
+            kind=AgentKind.NAMED,
+            visibility=Visibility.PUBLIC,
+            ownership=Ownership.SELF_OWNED,
+            profile_preset=ProfilePreset.PUBLIC_NAMED,
+            status=RegistryStatus.ACTIVE,
+            created_at=moment(tx.now_ms),
+        )
+        agents.insert(tx, identity, AgentState(id=agent_id, status=AgentStatus.ASLEEP))
+
+
+class Turns:
+    """Prompts and the ends of their turns, seen from outside.
+
+    The end is heard from the commits, not read from the store: the third one that concerns the agent since its prompt
+    is the one that settled the turn. `check` makes sure afterwards that this was so.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._open: dict[str, tuple[asyncio.Future[None], int]] = {}
+        self.commits = self.turns = 0
+        host.store.listen(self._committed)
+
+    async def run(self, agent_id: str) -> float:
+        """Prompts an agent at rest and waits until its turn is settled; seconds."""
+        settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open[agent_id] = (settled, COMMITS_PER_TURN)
+        started = time.perf_counter()
+        await self._host.inbox.admit(prompt(agent_id))
+        await settled
+        self.turns += 1
+        return time.perf_counter() - started
+
+    async def check(self) -> None:
+        """Every turn has ended as completed: nothing was measured that did not happen."""
+        counts = dict(await self._host.store.read(_phases))
+        if counts != {"terminal": self.turns}:
+            raise RuntimeError(f"{self.turns} turns were measured, but the store has {counts}")
+
+    def _committed(self, grown: dict[str, int]) -> None:
+        self.commits += 1
+        for agent_id in grown:
+            settled, left = self._open.pop(agent_id, (None, 0))
+            if settled is None:
+                continue
+            if left > 1:
+                self._open[agent_id] = (settled, left - 1)
+            elif not settled.done():
+                settled.set_result(None)
+
+
+def _phases(tx: Tx) -> list[tuple[str, int]]:
+    return [(row[0], row[1]) for row in tx.all("SELECT phase, COUNT(*) FROM turns GROUP BY phase")]

@@ -1,0 +1,155 @@
+"""Deeds: what a crash test does to a runtime, as values. The same number of the same plan is always the same deed.
+
+So a process that is started again can see which deeds were answered, ask again for those that were not, and go on.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from random import Random
+
+from holon.core.codec import Record
+from holon.core.messages import Priority
+
+
+class Verb(StrEnum):
+    CREATE_AGENT = "create_agent"
+    PROMPT = "prompt"
+    WEBHOOK = "webhook"
+    WAKE = "wake"
+    DELIVER = "deliver"
+    ROTATE = "rotate"
+    REVOKE = "revoke"
+    REVEAL = "reveal"
+    TIMER = "timer"
+    CANCEL_TIMER = "cancel_timer"
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    ABORT = "abort"
+    TEMPORARY_AGENT = "temporary_agent"
+    RETENTION = "retention"
+    #: Nothing is asked: the plan goes on when the agent rests.
+    SETTLE = "settle"
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it carries an idempotency key, so that it may be asked for again."""
+        return self in (Verb.CREATE_AGENT, Verb.PROMPT, Verb.WEBHOOK, Verb.TIMER)
+
+
+class Deed(Record, frozen=True, kw_only=True):
+    n: int
+    verb: Verb
+    agent: str = "main"
+    text: str = ""
+    priority: Priority = Priority.NORMAL
+    #: A timer's delay; how long a pause or a stop lasts (0: until somebody resumes); how long an abort holds back.
+    ms: int = 0
+    #: A timer's interval.
+    every_ms: int | None = None
+
+    @property
+    def tag(self) -> str:
+        """What its message, timer or hint is found by."""
+        return f"#{self.n}#"
+
+    @property
+    def key(self) -> str:
+        return f"deed-{self.n}"
+
+
+#: Stopped and resumed under load. What a stopped agent was due is not made up for, so the others are never stopped.
+STOPPED_AGENT = "cyd"
+AGENTS = ("main", "ada", "bob", STOPPED_AGENT)
+
+#: What prompts ask for; the scripted model knows each of these words.
+WORDS = ("plain", "stamp", "many", "nap", "rest", "follow", "mixed", "deny", "slow", "broken", "talk")
+
+
+def tour() -> list[Deed]:
+    """One of everything, so that a run meets every transition that a running process can meet."""
+    V, I = Verb, Priority.INTERJECT
+    lines: list[Deed] = []
+
+    def add(verb: Verb, agent: str = "main", text: str = "", **more: object) -> None:
+        lines.append(Deed(n=len(lines), verb=verb, agent=agent, text=text, **more))  # type: ignore[arg-type]
+
+    add(V.CREATE_AGENT, "ada")
+    add(V.PROMPT, text="many")
+    add(V.PROMPT, "ada", "stamp")
+    add(V.PROMPT, text="talk", priority=I)
+    add(V.WEBHOOK, "ada", "plain")
+    add(V.TIMER, "ada", ms=20)
+    add(V.TIMER, text="later", ms=60_000, every_ms=60_000)
+    add(V.CANCEL_TIMER)
+    add(V.SETTLE)
+    add(V.WAKE, text="look")
+    add(V.DELIVER, "ada", "news")
+    add(V.REVEAL, "ada")
+    add(V.ROTATE, "ada")
+    add(V.REVOKE, "ada")
+    add(V.PROMPT, text="deny")
+    add(V.PROMPT, "ada", "mixed")
+    add(V.PAUSE)
+    add(V.WAKE, text="look when you may")
+    add(V.RESUME)
+    add(V.SETTLE, "ada")
+    add(V.PROMPT, "ada", "slow")
+    add(V.ABORT, "ada", ms=70)
+    add(V.TEMPORARY_AGENT, text="stamp")
+    add(V.RETENTION)
+    add(V.PROMPT, "ada", "nap")
+    add(V.SETTLE)
+    add(V.PROMPT, text="slow")  # still open when the run ends: it is suspended, and taken up by the next one
+    return lines
+
+
+class Plan:
+    """An endless random load of one seed, or a list."""
+
+    def __init__(self, seed: int | None = None, deeds: list[Deed] | None = None) -> None:
+        self._seed, self._deeds = seed, deeds or []
+
+    def deed(self, n: int) -> Deed | None:
+        """The deed of that number; `None` behind the end of a list."""
+        if self._seed is None:
+            return self._deeds[n] if n < len(self._deeds) else None
+        named = AGENTS[1:]
+        if n < len(named):
+            return Deed(n=n, verb=Verb.CREATE_AGENT, agent=named[n])
+        return _random_deed(Random(f"{self._seed}/{n}"), n)
+
+
+_WEIGHTS = {
+    Verb.PROMPT: 46,
+    Verb.WEBHOOK: 10,
+    Verb.WAKE: 10,
+    Verb.DELIVER: 8,
+    Verb.TIMER: 8,
+    Verb.CANCEL_TIMER: 4,
+    Verb.PAUSE: 4,
+    Verb.STOP: 2,
+    Verb.ABORT: 4,
+    Verb.ROTATE: 1,
+    Verb.REVOKE: 1,
+    Verb.REVEAL: 1,
+    Verb.TEMPORARY_AGENT: 2,
+    Verb.RETENTION: 1,
+}
+
+
+def _random_deed(random: Random, n: int) -> Deed:
+    verb = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+    agent = STOPPED_AGENT if verb is Verb.STOP else random.choice(AGENTS)
+    match verb:
+        case Verb.PROMPT:
+            priority = random.choice((*Priority, Priority.NORMAL))
+            return Deed(n=n, verb=verb, agent=agent, text=random.choice(WORDS), priority=priority)
+        case Verb.TIMER:
+            every = 100 if random.random() < 0.1 else None
+            return Deed(n=n, verb=verb, agent=agent, ms=random.randrange(5, 80), every_ms=every)
+        case Verb.PAUSE | Verb.STOP | Verb.ABORT:
+            return Deed(n=n, verb=verb, agent=agent, ms=random.randrange(1, 20))
+        case _:
+            return Deed(n=n, verb=verb, agent=agent, text=random.choice(WORDS))

@@ -1,0 +1,108 @@
+"""The stage: the scripted model of the crash tests, and tools whose every run is noted outside the store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from holon.core.codec import Input
+from holon.tools.registry import CallContext, Tool, ToolOutcome
+from tests.crash.outside import Outside
+
+#: The first word of an input says what its turn does.
+SCRIPT = r"""
+rules:
+  - when: {kind: timer_tick}
+    rounds: [{text: noticed, delay_ms: 2}]
+  - when: {pattern: '^stamp'}
+    rounds:
+      - {delay_ms: 4, tools: [{name: Stamp, input: {ms: 4}}]}
+      - {delay_ms: 2, text: stamped}
+  - when: {pattern: '^many'}
+    rounds:
+      - text: some of everything
+        delay_ms: 5
+        tools:
+          - {name: Peek, input: {ms: 3}}
+          - {name: Peek, input: {ms: 6}}
+          - {name: Stamp, input: {ms: 5}}
+          - {name: Peek}
+          - {name: Stamp, input: {ms: 3}}
+      - {delay_ms: 3, tools: [{name: Stamp}]}
+      - {delay_ms: 3, text: done}
+  - when: {pattern: '^nap'}
+    rounds: [{text: a short rest, delay_ms: 2, tools: [{name: Sleep, input: {reason: nap, duration_ms: 40}}]}]
+  - when: {pattern: '^long nap'}
+    rounds: [{text: a longer rest, tools: [{name: Sleep, input: {reason: long nap, duration_ms: 700}}]}]
+  - when: {pattern: '^rest'}
+    rounds: [{delay_ms: 2, tools: [{name: Sleep, input: {reason: enough}}]}]
+  - when: {pattern: '^follow'}
+    rounds:
+      - {delay_ms: 3, tools: [{name: Enqueue, input: {text: 'go on after {input}'}}]}
+      - {delay_ms: 2, text: it is queued}
+  - when: {pattern: '^mixed'}
+    rounds:
+      - delay_ms: 3
+        tools:
+          - {name: Stamp, input: {ms: 2}}
+          - {name: Enqueue, input: {text: 'go on after {input}', priority: background}}
+          - {name: Sleep, input: {reason: mixed, duration_ms: 30}}
+      - {delay_ms: 2, text: all asked for}
+  - when: {pattern: '^deny'}
+    rounds: [{delay_ms: 2, fail: {kind: auth_error, message: the key has expired}}]
+  - when: {pattern: '^slow'}
+    rounds: [{text: at last, delay_ms: 180}]
+  - when: {pattern: '^very slow'}
+    rounds: [{text: at long last, delay_ms: 20000}]
+  - when: {pattern: '^stuck'}
+    rounds: [{tools: [{name: Stamp, input: {ms: 20000}}]}, {text: 'told: {result}'}]
+  - when: {pattern: '^broken'}
+    rounds:
+      - {delay_ms: 2, tools: [{name: Break}, {name: NoSuchTool}, {name: Stamp}]}
+      - {text: it broke}
+  - when: {pattern: '^deadly at once'}
+    rounds: [{tools: [{name: Die}, {name: Die}, {name: Die}, {name: Die}]}, {text: survived}]
+  - when: {pattern: '^deadly again'}
+    rounds:
+      - &look_then_die {tools: [{name: Peek}, {name: Die}]}
+      - *look_then_die
+      - *look_then_die
+      - *look_then_die
+      - {text: survived}
+  - when: {pattern: '^deadly'}
+    rounds: [{tools: [{name: Die}]}, {text: 'told: {result}'}]
+  - rounds: [{text: 'heard {input}', delay_ms: 3}]
+"""
+
+
+class Pause(Input, frozen=True, kw_only=True):
+    #: How long the call goes on after it has left its mark.
+    ms: int = 0
+
+
+class Nothing(Input, frozen=True, kw_only=True):
+    pass
+
+
+def tools(outside: Outside) -> list[Tool]:
+    async def stamp(context: CallContext, asked: Pause) -> ToolOutcome:
+        outside.stamp(context.call_id)
+        await asyncio.sleep(asked.ms / 1000)
+        return ToolOutcome(content="done", summary="left its mark")
+
+    async def fail(context: CallContext, _asked: Nothing) -> ToolOutcome:
+        outside.stamp(context.call_id)
+        raise RuntimeError("this tool always breaks")
+
+    async def die(context: CallContext, _asked: Nothing) -> ToolOutcome:
+        outside.stamp(context.call_id)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("nobody gets here")
+
+    return [
+        Tool(name="Stamp", description="Leaves a mark.", input_type=Pause, run=stamp),
+        Tool(name="Peek", description="Looks.", input_type=Pause, run=stamp, read_only=True),
+        Tool(name="Break", description="Fails.", input_type=Nothing, run=fail),
+        Tool(name="Die", description="Brings the process down.", input_type=Nothing, run=die),
+    ]
