@@ -19,7 +19,7 @@ from holon.runtime.host import Host
 PRODUCERS = 64
 AGENTS = [f"agent-{n}" for n in range(8)]
 #: Rounds, and messages that each producer sends in one.
-SIZES = {Scale.QUICK: (1, 3), Scale.NORMAL: (7, 150), Scale.FULL: (15, 300)}
+SIZES = {Scale.QUICK: (1, 3), Scale.NORMAL: (15, 60), Scale.FULL: (31, 150)}
 
 _THINKING = """
 rules:
@@ -43,7 +43,6 @@ def measure(scale: Scale, progress: Progress) -> Result:
         progress.say(f"round {number + 1} of {rounds}, {PRODUCERS} producers × {each} messages")
         with homes.scratch() as home:
             found.append(_round(home, each))
-    ratio = middle([round_.per_second / round_.ceiling for round_ in found])
     ceiling = middle([round_.ceiling for round_ in found])
     latencies = [latency for round_ in found for latency in round_.latencies]
     return Result(
@@ -51,7 +50,7 @@ def measure(scale: Scale, progress: Progress) -> Result:
             Measure(
                 what=f"durable admissions, {PRODUCERS} producers",
                 unit="/s",
-                ours=ratio * ceiling,
+                ours=middle([round_.per_second for round_ in found]),
                 baseline=ceiling,
                 baseline_is="the same rows in batches of the same size, bare SQLite, one thread",
                 limit=ceiling / 2,
@@ -89,7 +88,7 @@ async def _admit(home: Path, each: int) -> tuple[float, int, list[float]]:
         await host.store.write(lambda tx: homes.add_agents(tx, home, AGENTS))
         for agent_id in AGENTS:
             await host.inbox.admit(homes.prompt(agent_id))
-        while len(host.dispatcher.live) < len(AGENTS):
+        while len(host.dispatcher.live) < len(AGENTS):  # noqa: ASYNC110 - nobody announces that a model thinks
             await asyncio.sleep(0.005)
         commits = 0
         latencies: list[float] = []

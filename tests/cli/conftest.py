@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -146,6 +146,15 @@ def end(process: subprocess.Popen[str], by: int = signal.SIGTERM) -> Done:
         process.kill()
         raise
     return Done(process.returncode, out, err)
+
+
+def line_with(words: str, stream: IO[str] | None) -> str:
+    """The next line of a running process that has these words."""
+    assert stream is not None
+    for line in stream:
+        if words in line:
+            return line
+    raise AssertionError(f"the process ended without saying {words!r}")
 
 
 def until(look: Callable[[], Any], what: str) -> Any:

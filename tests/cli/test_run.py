@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import DEADLINE_S, Cli, end, serving, until
+from tests.cli.conftest import DEADLINE_S, Cli, end, line_with, serving, until
 
 
 def test_a_run_prints_the_answer_on_stdout_and_what_it_does_on_stderr(cli: Cli):
@@ -121,7 +121,7 @@ def test_an_interrupted_run_is_taken_up_again_and_its_agent_stays_private(cli: C
     script = cli.home / "scripts" / "actor.yaml"
     script.write_text("rules: [{rounds: [{text: at last, delay_ms: 600000}]}]")
     process = cli.start("run", "take your time")
-    until(lambda: "thinking" in process.stderr.readline(), "the first round")
+    line_with("thinking", process.stderr)
     done = end(process, signal.SIGINT)
     assert (done.code, done.out) == (130, "")
     assert "interrupted: the turn of agent tmp_run_" in done.err
@@ -140,7 +140,7 @@ def test_an_interrupted_run_of_a_public_agent_ends_where_it_is_taken_up(cli: Cli
     script = cli.home / "scripts" / "actor.yaml"
     script.write_text("rules: [{rounds: [{text: at last, delay_ms: 600000}]}]")
     process = cli.start("run", "take your time", "--agent", "ci", "--create-agent")
-    until(lambda: "thinking" in process.stderr.readline(), "the first round")
+    line_with("thinking", process.stderr)
     end(process, signal.SIGINT)
     script.write_text("rules: [{rounds: [{text: at last}]}]")
     with serving(cli):
@@ -152,7 +152,7 @@ def test_two_runs_cannot_have_the_same_home_at_the_same_time(cli: Cli):
     (cli.home / "scripts" / "actor.yaml").write_text("rules: [{rounds: [{text: done, delay_ms: 600000}]}]")
     first = cli.start("run", "slow")
     try:
-        until(lambda: "thinking" in first.stderr.readline(), "the first round")
+        line_with("thinking", first.stderr)
         done = cli("run", "fast", "--json")
         assert (done.code, done.out, done.problem["code"]) == (2, "", "home_busy")
     finally:

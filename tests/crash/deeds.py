@@ -29,8 +29,9 @@ class Verb(StrEnum):
     ABORT = "abort"
     TEMPORARY_AGENT = "temporary_agent"
     RETENTION = "retention"
-    #: Nothing is asked: the plan goes on when the agent rests.
+    #: Nothing is asked: the plan goes on when the agent rests, or after a while.
     SETTLE = "settle"
+    WAIT = "wait"
 
     @property
     def keyed(self) -> bool:
@@ -44,7 +45,7 @@ class Deed(Record, frozen=True, kw_only=True):
     agent: str = "main"
     text: str = ""
     priority: Priority = Priority.NORMAL
-    #: A timer's delay; how long a pause or a stop lasts (0: until somebody resumes); how long an abort holds back.
+    #: A timer's delay; how long a pause or a stop lasts (0: until somebody resumes); how long a wait or an abort takes.
     ms: int = 0
     #: A timer's interval.
     every_ms: int | None = None
@@ -96,7 +97,9 @@ def tour() -> list[Deed]:
     add(V.RESUME)
     add(V.SETTLE, "ada")
     add(V.PROMPT, "ada", "slow")
-    add(V.ABORT, "ada", ms=70)
+    add(V.WAIT, ms=100)
+    add(V.TIMER, "ada", ms=1)  # a beat of the pulse, in which the watchdog looks too
+    add(V.ABORT, "ada", ms=20)
     add(V.TEMPORARY_AGENT, text="stamp")
     add(V.RETENTION)
     add(V.PROMPT, "ada", "nap")

@@ -35,10 +35,14 @@ class Doer:
 
     async def do(self, deed: Deed) -> None:
         """Asks for it and notes the answer. A refusal is an answer too: nothing may have come of the deed."""
-        if deed.verb is Verb.SETTLE:
-            return await self._settled(deed.agent)
-        self._outside.intend(deed)
-        await self._ask(deed)
+        match deed.verb:
+            case Verb.SETTLE:
+                await self._settled(deed.agent)
+            case Verb.WAIT:
+                await asyncio.sleep(deed.ms / 1000)
+            case _:
+                self._outside.intend(deed)
+                await self._ask(deed)
 
     async def again(self, deed: Deed) -> None:
         """Asks once more, if the deed has a key that keeps it from happening twice."""

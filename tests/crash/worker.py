@@ -184,7 +184,7 @@ def main() -> None:
     asked = parser.parse_args()
     job = Job(home=asked.home, seconds=asked.seconds, kill_at=asked.kill_at)
     if asked.plan == "tour":
-        job = msgspec.structs.replace(job, deeds=tour(), stall_ms=100)
+        job = msgspec.structs.replace(job, deeds=tour(), stall_ms=80)
     elif asked.plan != "rest":
         job = msgspec.structs.replace(job, seed=int(asked.plan))
     sys.exit(work(job))

@@ -117,7 +117,9 @@ def test_a_run_that_is_under_way_does_not_keep_the_runtime_from_ending_and_is_ta
     with running(home) as server:
         until(lambda: server.local.get("/status").json()["agent"].get("current_turn_id"))
         status = server.local.get(f"/control/agents/main/messages/{message_id}").json()
-        assert (status["queue"]["status"], status["turn"]["attempt"]) == ("dequeued", 2)
+        assert status["queue"]["status"] == "dequeued"
+        (resumed,) = [event for event in server.events() if event["type"] == "turn_resumed"]
+        assert resumed["turn_id"] == status["turn"]["id"]
 
 
 def test_a_home_that_is_served_is_not_served_twice(server: Running) -> None:

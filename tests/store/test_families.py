@@ -165,7 +165,12 @@ def test_an_assistant_round_has_its_tokens_at_the_top_and_in_its_data(store: Sto
 def test_timers_are_due_in_order_while_they_are_active(store: Store):
     def timer(n: int, **changes: object) -> Timer:
         return full(
-            Timer, id=f"timer_{n}", agent_id="main", status=TimerStatus.ACTIVE, next_fire_at=moment(n * 1_000), **changes
+            Timer,
+            id=f"timer_{n}",
+            agent_id="main",
+            status=TimerStatus.ACTIVE,
+            next_fire_at=moment(n * 1_000),
+            **changes,
         )
 
     first, second, third = timer(1), timer(2), timer(3)

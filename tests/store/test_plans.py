@@ -104,3 +104,18 @@ def test_a_step_is_answered_through_an_index(store: Store, path: Path, step: str
     assert recorder.plans
     searches = [plan for plan in recorder.plans if re.match(r"(SCAN|SEARCH) (?!\(|sample\b)", plan)]
     assert [plan for plan in searches if "USING" not in plan] == []
+
+
+@pytest.mark.parametrize(("step", "table"), [("older events", "events"), ("older transcript", "transcript")])
+def test_a_page_far_back_is_reached_without_reading_what_is_newer(store: Store, path: Path, step: str, table: str):
+    with closing(sqlite3.connect(path)) as connection:
+        recorder = Recorder(connection)
+        STEPS[step](Tx(recorder, 1_000))
+    assert recorder.plans == [f"SEARCH {table} USING PRIMARY KEY (agent_id=? AND seq<?)"]
+
+
+def test_a_full_scan_would_be_seen(store: Store, path: Path):
+    with closing(sqlite3.connect(path)) as connection:
+        recorder = Recorder(connection)
+        Tx(recorder, 1_000).all("SELECT payload FROM events WHERE kind = 'x'")
+    assert recorder.plans == ["SCAN events"]

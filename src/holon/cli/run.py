@@ -6,7 +6,6 @@ disk and is taken up again by whoever opens the home next.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,6 +66,8 @@ def run(
 
 
 def _result(seat: Seat, request: RunRequest, progress: Progress) -> RunResult:
+    import asyncio
+
     from holon.cli.remote_runs import run_through
 
     client = seat.client()

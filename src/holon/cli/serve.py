@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import time
 from pathlib import Path
@@ -52,6 +50,9 @@ def serve(
       holon serve
       holon serve --listen 127.0.0.1:0 --json
     """
+    import asyncio
+    import logging
+
     settings = seat.settings(
         **_listening(host, port, listen),
         advertise_url=advertise,

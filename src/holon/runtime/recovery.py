@@ -7,19 +7,17 @@ from dataclasses import dataclass
 import msgspec
 
 from holon.core.agents import AgentStatus
-from holon.core.clock import moment
-from holon.core.codec import to_plain
-from holon.core.event_kinds import MessageQuarantined, ToolCallInterrupted, TurnResumed
+from holon.core.event_kinds import MessageQuarantined, TurnResumed
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import QueueStatus
-from holon.core.turns import ToolCallStatus, Turn, TurnPhase
+from holon.core.turns import Turn, TurnPhase
 from holon.runtime.beginning import Begun, FindWindow
+from holon.runtime.calls import interrupt_begun
 from holon.runtime.rounds import Step, begin_calls, finish_tools
 from holon.runtime.settling import fail, settle
 from holon.runtime.standing import with_status
 from holon.store import Tx, agents, queue, turns
-from holon.tools.envelope import INTERRUPTED, receipt
 from holon.tools.registry import ToolRegistry
 
 
@@ -108,35 +106,12 @@ def resume(tx: Tx, turn_id: str, registry: ToolRegistry, limits: Limits, find_wi
     begun = Begun(turn, envelope, stored, window)
     if turn.phase is not TurnPhase.TOOLS:
         return begun, Step(turn)
-    _interrupt_calls(tx, turn)
+    interrupt_begun(tx, turn)
     calls = turns.calls(tx, turn.id, turn.round)
     following = begin_calls(tx, calls, registry)
     if following:
         return begun, Step(turn, [], following)
     return begun, finish_tools(tx, turn, stored.state, calls, limits, stored.counters.pending)
-
-
-def _interrupt_calls(tx: Tx, turn: Turn) -> None:
-    for call in turns.calls(tx, turn.id, turn.round):
-        if call.status is not ToolCallStatus.BEGUN:
-            continue
-        turns.save_call(
-            tx,
-            msgspec.structs.replace(
-                call,
-                status=ToolCallStatus.INTERRUPTED,
-                completed_at=moment(tx.now_ms),
-                result=receipt(call.name, INTERRUPTED),
-                is_error=True,
-                error=to_plain(INTERRUPTED),
-            ),
-        )
-        tx.emit(
-            turn.agent_id,
-            ToolCallInterrupted(tool_call_id=call.call_id, tool_name=call.name, round=call.round),
-            message_id=turn.message_id,
-            turn_id=turn.id,
-        )
 
 
 def suspend(tx: Tx, turn_ids: list[str]) -> None:

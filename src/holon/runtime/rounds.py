@@ -19,8 +19,6 @@ from holon.core.codec import dumps, to_plain
 from holon.core.conversation import (
     AssistantBlocks,
     ModelBlock,
-    ToolResultBlock,
-    ToolResults,
     text_of,
     tool_uses,
 )
@@ -38,6 +36,7 @@ from holon.core.usage import TokenUsage
 from holon.providers.attempts import RoundOutcome
 from holon.runtime.beginning import add_input
 from holon.runtime.briefing import write_brief
+from holon.runtime.calls import add_results
 from holon.runtime.settling import settle
 from holon.runtime.sleeping import start_sleep
 from holon.store import Tx, agents, queue, transcript, turns
@@ -90,12 +89,13 @@ def record_answer(
     state = _count_round(stored.state, usage)
     added = [_add_answer(tx, turn, outcome, times, usage)]
     calls = _requested(turn, outcome, tx.now_ms)
+    if calls:
+        turns.insert_calls(tx, calls)
+        turn = msgspec.structs.replace(turn, phase=TurnPhase.TOOLS)
     if turn.abort_requested:
         settle(tx, state, turn, limits, aborted="aborted by the operator")
         return Step(_terminal(turn), added, used=usage)
     if calls:
-        turns.insert_calls(tx, calls)
-        turn = msgspec.structs.replace(turn, phase=TurnPhase.TOOLS)
         begun = begin_calls(tx, calls, registry)
         turns.save(tx, turn)
         agents.save_state(tx, state)
@@ -145,19 +145,7 @@ def record_results(tx: Tx, turn: Turn, results: list[CallResult], registry: Tool
 
 
 def finish_tools(tx: Tx, turn: Turn, state: AgentState, calls: list[ToolCall], limits: Limits, pending: int) -> Step:
-    results = [
-        ToolResultBlock(tool_use_id=call.call_id, content=call.result or "", is_error=call.is_error) for call in calls
-    ]
-    seq = transcript.append(
-        tx,
-        turn.agent_id,
-        TranscriptKind.TOOL_RESULTS,
-        {"results": to_plain(results), "errors": _errors(calls)},
-        turn_id=turn.id,
-        round_=turn.round,
-        message_id=turn.message_id,
-    )
-    added = [WindowItem(seq, ToolResults(results=results), opens_turn=False)]
+    added = [add_results(tx, turn, calls)]
     if all(call.name == "Sleep" and not call.is_error for call in calls):
         # The effects of the calls (a follow-up, a tick) may have joined the queue in this very transaction.
         settle(tx, state, turn, limits, text=_last_text(tx, turn), pending=_pending(tx, turn.agent_id))
@@ -324,11 +312,6 @@ def _with_latency(known: list[ToolLatency], name: str, duration_ms: float) -> li
         total_duration_ms=before.total_duration_ms + round(duration_ms),
     )
     return [entry for entry in known if entry.tool_name != name] + [after]
-
-
-def _errors(calls: list[ToolCall]) -> dict[str, Any]:
-    """The whole errors, by call: the model reads a bounded receipt, the transcript keeps everything."""
-    return {call.call_id: call.error for call in calls if call.error is not None}
 
 
 def _last_text(tx: Tx, turn: Turn) -> str:

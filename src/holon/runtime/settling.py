@@ -18,6 +18,7 @@ from holon.core.transcripts import TranscriptKind
 from holon.core.turns import TerminalKind, Turn, TurnPhase, TurnTerminal
 from holon.core.usage import TokenUsage
 from holon.runtime.briefing import write_brief
+from holon.runtime.calls import close_calls
 from holon.runtime.resting import rest
 from holon.store import Tx, agents, queue, transcript, turns
 
@@ -34,6 +35,8 @@ def settle(
 ) -> AgentState:
     """Ends the turn: completed with its last text, or aborted for a reason. Then the agent rests, or goes on."""
     kind = TerminalKind.ABORTED if aborted else TerminalKind.COMPLETED
+    if aborted:
+        turn = close_calls(tx, turn)
     terminal = TurnTerminal(
         turn_index=turn.turn_index,
         kind=kind,
@@ -87,7 +90,7 @@ def fail(
     """Ends the turn as failed, visibly: brief, transcript entry, `runtime_error`, and the agent's last failure."""
     stored = agents.get(tx, turn.agent_id)
     assert stored is not None
-    artifact = artifact.bounded()
+    artifact, turn = artifact.bounded(), close_calls(tx, turn)
     shown_usage = to_plain(usage) if usage else None
     data: dict[str, Any] = {"text": artifact.summary, "failure_artifact": to_plain(artifact)}
     if timeline:

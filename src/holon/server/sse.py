@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from holon.core.codec import dumps
 from holon.core.errors import HolonError
@@ -54,6 +54,19 @@ async def stream(
     except HolonError as error:  # too late for an answer; the client comes back with its cursor and gets one
         log.warning("an event stream ended: %s", error)
     finally:
-        # There is always one `anext` under way: cancelling it ends the iterator too, wherever it stands.
         end.cancel()
-        upcoming.cancel()
+        # In a task of its own: whoever cancels this stream does not let it wait for anything any more.
+        closing_task = asyncio.ensure_future(_close(events, upcoming))
+        _closing.add(closing_task)
+        closing_task.add_done_callback(_closing.discard)
+
+
+_closing: set[asyncio.Future[None]] = set()
+
+
+async def _close(events: AsyncIterator[EventEnvelope], upcoming: asyncio.Future[EventEnvelope]) -> None:
+    """Ends the iterator, which may stand at an event that nobody took."""
+    upcoming.cancel()
+    await asyncio.wait([upcoming])
+    if isinstance(events, AsyncGenerator):
+        await events.aclose()

@@ -104,11 +104,11 @@ class Store:
     def close(self) -> None:
         """Ends after the writes and reads that were already handed in."""
         self._closed = True
-        self._writer.close()
         self._readers.shutdown()
         for connection in self._open_readers:
             connection.close()
         self._open_readers.clear()
+        self._writer.close()  # last: only a connection that can write folds the log back into the file
 
     def _read(self, fn: Callable[[Tx], T]) -> T:
         connection = getattr(self._local, "connection", None)

@@ -14,7 +14,6 @@ BUSY_MS = 5_000
 _READER = (f"busy_timeout = {BUSY_MS}", "temp_store = MEMORY", "cache_size = -16000")
 _WRITER = (
     *_READER,
-    "auto_vacuum = INCREMENTAL",  # takes hold in a fresh file only: freed pages can be given back to the disk
     "journal_mode = WAL",
     "synchronous = FULL",
     "journal_size_limit = 67108864",
@@ -32,6 +31,8 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
             check_same_thread=False,
             cached_statements=512,
         )
+        if not read_only and connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # a fresh file: freed pages can be given back
         for setting in _READER if read_only else _WRITER:
             connection.execute(f"PRAGMA {setting}")
     except sqlite3.Error as error:

@@ -1,7 +1,7 @@
 """The writer: one thread that owns the writing connection and lets waiting writes share one commit.
 
-Each write runs in a savepoint of its own, so that one that fails takes nothing from the others. Results are handed
-back only after the commit: whoever has a result has it on disk.
+Each write runs in a savepoint of its own, so that one that fails takes nothing from the others; only a full disk takes
+the whole commit, and everyone in it is told. Results are handed back after the commit: whoever has one has it on disk.
 """
 
 from __future__ import annotations

@@ -57,3 +57,11 @@ INTERRUPTED = ToolError(
     message="the runtime restarted while this call was running; it was not run again and its outcome is unknown",
     recovery_hint="inspect what it may have done before you repeat it",
 )
+
+ABORTED = ToolError(
+    kind="interrupted",
+    message="the turn was ended while this call was running; its outcome is unknown",
+    recovery_hint="inspect what it may have done before you repeat it",
+)
+
+NOT_RUN = ToolError(kind="not_run", message="the turn was ended before this call began; it was not run")

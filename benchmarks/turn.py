@@ -1,0 +1,167 @@
+"""Turn: what the runtime itself costs for one short turn, in time and on disk, and whether that stays so.
+
+The model is the scripted echo, which takes no time, so all that is left is ours. One agent, one turn after the other:
+nothing shares a commit, which is the dearest case.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks import bare, homes
+from benchmarks.measures import Measure, Result, Scale, middle, quantile
+from benchmarks.progress import Progress
+from holon.runtime.host import Host
+
+OLD, NEW = "old", "new"
+WARM_UP = 10
+LIMIT_BYTES = 10_000
+FLAT = 1.2
+
+
+class Sizes(NamedTuple):
+    #: Turns of the one agent, in all.
+    turns: int
+    #: After so many turns the baseline is measured again, so that both see the same neighbours.
+    block: int
+    #: Turns at the beginning and at the end that are compared.
+    edge: int
+
+
+SIZES = {Scale.QUICK: Sizes(30, 10, 10), Scale.NORMAL: Sizes(10_000, 250, 500), Scale.FULL: Sizes(30_000, 250, 1_000)}
+
+
+class Blocks(NamedTuple):
+    """Seconds of every turn, and for every block of turns the seconds of the commits that one turn needs."""
+
+    turns: list[float]
+    baselines: list[float]
+    #: The same agent after all these turns, and a new one: alternating, so that the comparison sees one machine.
+    old: list[float]
+    new: list[float]
+    commits_per_turn: float
+    bytes_per_turn: float
+
+
+def measure(scale: Scale, progress: Progress) -> Result:
+    sizes = SIZES[scale]
+    with homes.scratch() as home:
+        found = homes.run(_turns(home, sizes, progress))
+        content = _content_bytes(homes.settings_for(home).database_path)
+    own, floor = middle(found.turns), middle(found.baselines)
+    first, last = middle(found.turns[: sizes.edge]), middle(found.turns[-sizes.edge :])
+    old, new = middle(found.old), middle(found.new)
+    measures = [
+        Measure(
+            what="own time per turn",
+            unit="ms",
+            ours=own * 1000,
+            baseline=floor * 1000,
+            baseline_is=f"{homes.COMMITS_PER_TURN} durable commits of the same bytes, bare SQLite",
+            limit=3 * floor * 1000,
+            limit_is="3 × the commits that it needs",
+        ),
+        Measure(
+            what=f"turn {sizes.turns:,} beside turn {WARM_UP}",
+            unit="ms",
+            ours=last * 1000,
+            baseline=first * 1000,
+            baseline_is="the first turns of the same agent",
+            limit=FLAT * first * 1000,
+            limit_is=f"{FLAT} × the first",
+        ),
+        Measure(
+            what="an old agent beside a new one",
+            unit="ms",
+            ours=old * 1000,
+            baseline=new * 1000,
+            baseline_is="an agent that has just begun, turn by turn in the same minute",
+            limit=FLAT * new * 1000,
+            limit_is=f"{FLAT} × the new one",
+        ),
+        Measure(
+            what="a short turn on disk",
+            unit="bytes",
+            ours=found.bytes_per_turn,
+            baseline=content,
+            baseline_is="the records themselves, without pages and indexes",
+            limit=LIMIT_BYTES,
+            limit_is="10 KB",
+        ),
+    ]
+    details: dict[str, Any] = {
+        "turns": sizes.turns,
+        "commits_per_turn": found.commits_per_turn,
+        "p99_ms": round(quantile(found.turns, 0.99) * 1000, 3),
+        "median_ms_by_tenth": [
+            round(middle(part) * 1000, 3) for part in _parts(found.turns, 10)
+        ],
+        "baseline_ms_by_tenth": [
+            round(middle(part) * 1000, 3) for part in _parts(found.baselines, 10)
+        ],
+    }
+    if os.environ.get("WITH_LANGGRAPH"):
+        from benchmarks import langgraph_turns
+
+        beside, peer = langgraph_turns.measure(scale, progress, own=own, own_bytes=found.bytes_per_turn)
+        measures += beside
+        details["langgraph"] = peer
+    return Result(measures=measures, details=details)
+
+
+async def _turns(home: Path, sizes: Sizes, progress: Progress) -> Blocks:
+    settings = homes.settings_for(home)
+    async with await Host.open(settings) as host:
+        await host.store.write(lambda tx: homes.add_agents(tx, home, [OLD, NEW]))
+        turns = homes.Turns(host)
+        for _ in range(WARM_UP):
+            await turns.run(OLD)
+        before, commits = host.store.size_bytes(), turns.commits
+        disk = bare.DurableCommits(home / "bare.sqlite3")
+        share = await _commit_bytes(host, turns)
+        times: list[float] = []
+        baselines: list[float] = []
+        while len(times) < sizes.turns:
+            progress.say(f"turn {len(times):,} of {sizes.turns:,}")
+            times += [await turns.run(OLD) for _ in range(sizes.block)]
+            baselines += [disk.write([share] * homes.COMMITS_PER_TURN) for _ in range(sizes.block // 5)]
+        disk.close()
+        counted = turns.turns - WARM_UP
+        commits_per_turn = (turns.commits - commits) / counted
+        bytes_per_turn = (host.store.size_bytes() - before) / counted
+        for _ in range(WARM_UP):
+            await turns.run(NEW)
+        progress.say("an old agent beside a new one")
+        pairs = [(await turns.run(OLD), await turns.run(NEW)) for _ in range(sizes.edge)]
+        await turns.check()
+    return Blocks(times, baselines, [old for old, _ in pairs], [new for _, new in pairs], commits_per_turn, bytes_per_turn)
+
+
+async def _commit_bytes(host: Host, turns: homes.Turns) -> int:
+    """What one commit of a turn brings to the disk, on average: the records, not the pages around them."""
+    before = host.store.size_bytes()
+    count = 50
+    for _ in range(count):
+        await turns.run(OLD)
+    return round((host.store.size_bytes() - before) / count / homes.COMMITS_PER_TURN)
+
+
+def _content_bytes(database: Path) -> float:
+    """The bytes in all columns of what turns leave, per turn."""
+    total = 0
+    with closing(sqlite3.connect(database)) as connection:
+        for table in ("messages", "queue", "turns", "transcript", "briefs", "events"):
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            lengths = " + ".join(f"COALESCE(LENGTH(CAST({column} AS BLOB)), 0)" for column in columns)
+            total += connection.execute(f"SELECT COALESCE(SUM({lengths}), 0) FROM {table}").fetchone()[0]
+        (turns,) = connection.execute("SELECT COUNT(*) FROM turns").fetchone()
+    return total / max(1, turns)
+
+
+def _parts(values: list[float], parts: int) -> list[list[float]]:
+    step = max(1, len(values) // parts)
+    return [values[first : first + step] for first in range(0, len(values) - step + 1, step)]
