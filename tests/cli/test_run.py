@@ -148,6 +148,14 @@ def test_an_interrupted_run_of_a_public_agent_ends_where_it_is_taken_up(cli: Cli
     assert [brief["body"] for brief in briefs] == ["at last"]
 
 
+def test_a_run_with_a_paused_agent_is_refused(cli: Cli):
+    with serving(cli):
+        cli.json("agent", "pause", "main")
+    done = cli("run", "hello", "--agent", "main")
+    assert (done.code, done.out) == (2, "")
+    assert "run 'holon agent resume main'" in done.err
+
+
 def test_two_runs_cannot_have_the_same_home_at_the_same_time(cli: Cli):
     (cli.home / "scripts" / "actor.yaml").write_text("rules: [{rounds: [{text: done, delay_ms: 600000}]}]")
     first = cli.start("run", "slow")

@@ -10,6 +10,7 @@ import pytest
 from holon.core.clock import ManualClock
 from holon.store import Store, agents
 from tests.core.samples import identity, state
+from tests.store.calls import write
 
 
 @pytest.fixture
@@ -27,6 +28,6 @@ def store(path: Path, clock: ManualClock) -> Iterator[Store]:
     """A store with the agents `main` and `other`."""
     opened = Store(path, clock=clock)
     for agent_id in ("main", "other"):
-        opened.write_now(lambda tx, agent_id=agent_id: agents.insert(tx, identity(agent_id), state(agent_id)))
+        write(opened, agents.insert, identity(agent_id), state(agent_id))
     yield opened
     opened.close()

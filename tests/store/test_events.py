@@ -16,6 +16,7 @@ from holon.core.messages import MessageEnvelope
 from holon.store import Store, Tx, events, queue
 from holon.store.events import Bounds
 from tests.core.samples import ORIGINS, envelope, full
+from tests.store.calls import read, write
 
 
 def note(action: str) -> ControlApplied:
@@ -30,8 +31,12 @@ def emit(store: Store, agent_id: str, *actions: str) -> None:
     store.write_now(write)
 
 
+def replay(store: Store) -> list[EventEnvelope]:
+    return store.read_now(lambda tx: events.envelopes(tx, events.after(tx, "main", 0)))
+
+
 def actions(store: Store, agent_id: str, after: int = 0, limit: int = 500) -> list[tuple[int, str]]:
-    found = store.read_now(lambda tx: events.after(tx, agent_id, after, limit))
+    found = read(store, events.after, agent_id, after, limit)
     return [(event.event_seq, event.payload["action"]) for event in found]
 
 
@@ -52,7 +57,7 @@ async def test_events_of_concurrent_writes_have_numbers_without_gaps_and_keep_ea
         found = actions(store, agent_id, limit=1_000)
         assert [seq for seq, _ in found] == list(range(1, 3 * len(mine) + 1))
         assert [action for _, action in found] == [f"{n}.{part}" for n in mine for part in range(3)]
-        assert store.read_now(lambda tx, a=agent_id: events.bounds(tx, a)) == Bounds(1, 3 * len(mine))
+        assert read(store, events.bounds, agent_id) == Bounds(1, 3 * len(mine))
     assert [seq for seq, _ in actions(store, RUNTIME_SCOPE, limit=1_000)] == list(range(1, 3 * len(kept) + 1))
 
 
@@ -66,7 +71,7 @@ def test_replay_from_a_cursor_gives_what_is_greater_in_order_and_numbers_rise_af
         emit(again, "main", "d")
         assert actions(again, "main", after=2) == [(3, "c"), (4, "d")]
         assert actions(again, "main", after=4) == []
-        assert again.read_now(lambda tx: events.bounds(tx, "main")) == Bounds(1, 4)
+        assert read(again, events.bounds, "main") == Bounds(1, 4)
 
 
 def test_pages_forward_and_backward_meet(store: Store):
@@ -77,16 +82,16 @@ def test_pages_forward_and_backward_meet(store: Store):
         cursor = page[-1][0]
     backward: list[int] = []
     before: int | None = None
-    while found := store.read_now(lambda tx, before=before: events.before(tx, "main", before, limit=4)):
+    while found := read(store, events.before, "main", before, limit=4):
         backward += [event.event_seq for event in found]
         before = found[-1].event_seq
     assert [seq for seq, _ in forward] == list(range(1, 26)) == backward[::-1]
 
 
 def test_an_agent_without_events_has_empty_bounds(store: Store):
-    assert store.read_now(lambda tx: events.bounds(tx, "main")) == Bounds(1, 0)
-    assert store.read_now(lambda tx: events.bounds(tx, "nobody")) == Bounds(1, 0)
-    assert store.read_now(lambda tx: events.before(tx, "main", None)) == []
+    assert read(store, events.bounds, "main") == Bounds(1, 0)
+    assert read(store, events.bounds, "nobody") == Bounds(1, 0)
+    assert read(store, events.before, "main", None) == []
 
 
 @pytest.mark.spec("RT-427")
@@ -103,7 +108,7 @@ def test_a_replayed_event_carries_the_provenance_of_the_message_that_caused_it(s
         tx.emit("main", note("x"), message_id=cause.id, turn_id="turn_1")
 
     store.write_now(write)
-    found = store.read_now(lambda tx: events.envelopes(tx, events.after(tx, "main", 0)))
+    found = replay(store)
     assert found == [
         EventEnvelope(
             id=found[0].id,
@@ -135,14 +140,14 @@ def test_a_replayed_event_carries_the_provenance_of_the_message_that_caused_it(s
 
 def test_an_event_whose_message_is_gone_still_names_it(store: Store):
     store.write_now(lambda tx: tx.emit("main", TaskCreated(task_id="task_1", task_kind="x"), message_id="msg_gone"))
-    (found,) = store.read_now(lambda tx: events.envelopes(tx, events.after(tx, "main", 0)))
+    (found,) = replay(store)
     assert found.provenance == EventProvenance(message_id="msg_gone", task_id="task_1")
 
 
 def test_reading_events_changes_nothing(store: Store, path: Path):
     message = envelope()
-    store.write_now(lambda tx: queue.append(tx, message))
+    write(store, queue.append, message)
     emit(store, "main", "a")
     before = store.read_now(lambda tx: tx.all("SELECT * FROM counters ORDER BY scope"))
-    store.read_now(lambda tx: events.envelopes(tx, events.after(tx, "main", 0)))
+    replay(store)
     assert store.read_now(lambda tx: tx.all("SELECT * FROM counters ORDER BY scope")) == before

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from holon.core.errors import Fenced, HomeBusy, HomeUnusable
+from holon.core.errors import Fenced, HomeBusy, HomeUnusable, StoreUnavailable
 from holon.store import Store, Tx, agents, leases
 from holon.store.leases import HomeLock
 from tests.core.samples import identity, state
+from tests.store.calls import read, write
 
 HOLD = """
 import subprocess, sys, time
@@ -121,7 +122,7 @@ def test_a_lock_that_cannot_be_made_is_refused_with_what_to_do(tmp_path: Path):
 
 
 def _take(store: Store, owner: str) -> int:
-    fence = store.write_now(lambda tx: leases.take(tx, leases.HOME, owner))
+    fence = write(store, leases.take, leases.HOME, owner)
     store.fence_with(leases.HOME, fence)
     return fence
 
@@ -140,7 +141,7 @@ def test_whoever_lost_the_lease_can_no_longer_write_but_can_read(path: Path):
                 first.write_now(_insert("b"))
         second.write_now(_insert("c"))
         for store in (first, second):
-            assert [one.identity.agent_id for one in store.read_now(agents.listing)] == ["a", "c"]
+            assert [one.identity.agent_id for one in read(store, agents.listing)] == ["a", "c"]
 
 
 def test_the_fence_rises_with_every_owner_also_after_a_restart(path: Path):
@@ -190,7 +191,7 @@ except Fenced:
                 try:  # it may have been stopped while it held the write lock
                     _take(new, "new")
                     break
-                except Exception:
+                except StoreUnavailable:
                     old.send_signal(signal.SIGCONT)
                     time.sleep(0.01)
                     old.send_signal(signal.SIGSTOP)

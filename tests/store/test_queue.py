@@ -18,26 +18,27 @@ from holon.core.codec import dumps, to_plain
 from holon.core.messages import AuthorityClass, JsonBody, MessageEnvelope, Priority, QueueStatus
 from holon.store import Store, Tx, agents, queue
 from tests.core.samples import ORIGINS, envelope, full, identity, state
+from tests.store.calls import read, write
 
 
 def put(store: Store, message: MessageEnvelope, source_key: str | None = None) -> MessageEnvelope:
-    store.write_now(lambda tx: queue.append(tx, message, source_key=source_key))
+    write(store, queue.append, message, source_key=source_key)
     return message
 
 
 def claim(store: Store, agent_id: str = "main", run_id: str = "run_1") -> queue.Claimed | None:
-    return store.write_now(lambda tx: queue.claim_head(tx, agent_id, run_id))
+    return write(store, queue.claim_head, agent_id, run_id)
 
 
 def pending(store: Store, agent_id: str = "main") -> int:
-    stored = store.read_now(lambda tx: agents.get(tx, agent_id))
+    stored = read(store, agents.get, agent_id)
     assert stored is not None
     assert stored.state.pending == stored.counters.pending
     return stored.counters.pending
 
 
 def entry(store: Store, message_id: str) -> Any:
-    found = store.read_now(lambda tx: queue.entry(tx, message_id))
+    found = read(store, queue.entry, message_id)
     assert found is not None
     return found
 
@@ -72,7 +73,7 @@ def test_messages_of_one_priority_are_claimed_in_the_order_of_arrival(store: Sto
 def test_the_head_is_always_the_first_arrived_of_the_most_urgent(steps: list[Any]):
     """Arrivals and claims in any order, against a list that is sorted by hand."""
     with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder) / "holon.sqlite3")) as store:
-        store.write_now(lambda tx: agents.insert(tx, identity(), state()))
+        write(store, agents.insert, identity(), state())
         waiting: list[tuple[int, int, str]] = []
         for place, step in enumerate(steps):
             if step == "claim":
@@ -82,22 +83,22 @@ def test_the_head_is_always_the_first_arrived_of_the_most_urgent(steps: list[Any
             else:
                 message = put(store, envelope(priority=step))
                 waiting = sorted([*waiting, (step.lane, place, message.id)])
-            listed = store.read_now(lambda tx: queue.waiting(tx, "main"))
+            listed = read(store, queue.waiting, "main")
             assert [one.envelope.id for one in listed] == [id_ for _, _, id_ in waiting]
             assert pending(store) == len(waiting)
 
 
 def test_each_agent_has_a_queue_of_its_own(store: Store):
     mine, others = put(store, envelope("main")), put(store, envelope("other"))
-    assert store.read_now(queue.agents_with_waiting) == ["main", "other"]
+    assert read(store, queue.agents_with_waiting) == ["main", "other"]
     assert drain(store, "other") == [others.id]
     assert drain(store, "main") == [mine.id]
 
 
 def test_an_append_tells_how_many_wait(store: Store):
-    assert [store.write_now(lambda tx: queue.append(tx, envelope())) for _ in range(3)] == [1, 2, 3]
+    assert [write(store, queue.append, envelope()) for _ in range(3)] == [1, 2, 3]
     claim(store)
-    assert store.write_now(lambda tx: queue.append(tx, envelope())) == 3
+    assert write(store, queue.append, envelope()) == 3
 
 
 def test_a_claim_has_its_run_and_its_attempt_and_is_taken_once(store: Store, clock: ManualClock):
@@ -110,7 +111,7 @@ def test_a_claim_has_its_run_and_its_attempt_and_is_taken_once(store: Store, clo
     assert (claimed.entry.updated_at - claimed.entry.created_at).total_seconds() == 0.25
     assert claim(store) is None
     assert pending(store) == 0
-    assert [one.message_id for one in store.read_now(queue.open_claims)] == [message.id]
+    assert [one.message_id for one in read(store, queue.open_claims)] == [message.id]
 
 
 def test_a_claim_that_a_dead_process_left_is_taken_up_with_one_attempt_more(store: Store, path: Path):
@@ -118,7 +119,7 @@ def test_a_claim_that_a_dead_process_left_is_taken_up_with_one_attempt_more(stor
     claim(store, run_id="run_7")
     store.close()
     with closing(Store(path)) as again:
-        taken = again.write_now(lambda tx: queue.claim_again(tx, message.id))
+        taken = write(again, queue.claim_again, message.id)
         assert taken is not None
         assert (taken.entry.run_id, taken.entry.attempt, taken.envelope) == ("run_7", 2, message)
 
@@ -126,9 +127,9 @@ def test_a_claim_that_a_dead_process_left_is_taken_up_with_one_attempt_more(stor
 def test_only_a_claimed_message_can_be_claimed_again(store: Store):
     waiting, done = put(store, envelope()), put(store, envelope(priority=Priority.NEXT))
     claim(store)
-    store.write_now(lambda tx: queue.settle(tx, done.id, QueueStatus.PROCESSED))
+    write(store, queue.settle, done.id, QueueStatus.PROCESSED)
     for message_id in (waiting.id, done.id, "msg_unknown"):
-        assert store.write_now(lambda tx, message_id=message_id: queue.claim_again(tx, message_id)) is None
+        assert write(store, queue.claim_again, message_id) is None
     assert entry(store, waiting.id).attempt == 0
 
 
@@ -136,16 +137,16 @@ def test_only_a_claimed_message_can_be_claimed_again(store: Store):
 def test_a_settled_message_is_at_its_end(store: Store, status: str):
     message = put(store, envelope())
     claim(store)
-    store.write_now(lambda tx: queue.settle(tx, message.id, QueueStatus(status)))
+    write(store, queue.settle, message.id, QueueStatus(status))
     assert entry(store, message.id).status == status
     assert claim(store) is None
-    assert store.read_now(queue.open_claims) == []
+    assert read(store, queue.open_claims) == []
     assert pending(store) == 0
 
 
 def test_a_message_that_waits_cannot_be_settled_past_the_count(store: Store):
     message = put(store, envelope())
-    store.write_now(lambda tx: queue.settle(tx, message.id, QueueStatus.PROCESSED))
+    write(store, queue.settle, message.id, QueueStatus.PROCESSED)
     assert entry(store, message.id).status == "queued"
     assert pending(store) == 1
 
@@ -153,9 +154,9 @@ def test_a_message_that_waits_cannot_be_settled_past_the_count(store: Store):
 def test_a_message_that_is_put_back_waits_in_its_old_place(store: Store):
     first, second = put(store, envelope()), put(store, envelope())
     claim(store)
-    store.write_now(lambda tx: queue.put_back(tx, "main", first.id))
+    write(store, queue.put_back, "main", first.id)
     assert pending(store) == 2
-    store.write_now(lambda tx: queue.put_back(tx, "main", second.id))  # it waits: there is nothing to put back
+    write(store, queue.put_back, "main", second.id)  # it waits: there is nothing to put back
     assert pending(store) == 2
     assert drain(store) == [first.id, second.id]
     assert entry(store, first.id).attempt == 2
@@ -179,9 +180,7 @@ def test_a_claimed_message_or_another_agents_cannot_be_taken_out(store: Store):
     claimed, others = put(store, envelope()), put(store, envelope("other"))
     claim(store)
     for message_id in (claimed.id, others.id, "msg_unknown"):
-        assert not store.write_now(
-            lambda tx, message_id=message_id: queue.take_waiting(tx, "main", message_id, QueueStatus.DROPPED)
-        )
+        assert not write(store, queue.take_waiting, "main", message_id, QueueStatus.DROPPED)
     assert (pending(store, "main"), pending(store, "other")) == (0, 1)
 
 
@@ -189,9 +188,9 @@ def test_what_waits_of_one_source_is_found_until_it_is_claimed_or_taken_out(stor
     ticks = [put(store, envelope(), source_key="timer:1").id for _ in range(3)]
     put(store, envelope(), source_key="timer:2")
     put(store, envelope())
-    assert store.read_now(lambda tx: queue.waiting_from(tx, "timer:1")) == ticks
+    assert read(store, queue.waiting_from, "timer:1") == ticks
     assert drain(store)[:1] == ticks[:1]
-    assert store.read_now(lambda tx: queue.waiting_from(tx, "timer:1")) == []
+    assert read(store, queue.waiting_from, "timer:1") == []
 
 
 @pytest.mark.spec("RT-006")
@@ -219,7 +218,7 @@ def test_what_was_given_at_intake_is_there_after_a_restart(store: Store, path: P
     sent.append(put(store, full(MessageEnvelope, agent_id="main", priority=Priority.BACKGROUND)))
     store.close()
     with closing(Store(path)) as again:
-        listed = [claimed.envelope for claimed in again.read_now(lambda tx: queue.waiting(tx, "main"))]
+        listed = [claimed.envelope for claimed in read(again, queue.waiting, "main")]
     assert sorted(listed, key=lambda one: one.id) == sorted(sent, key=lambda one: one.id)
 
 
@@ -235,7 +234,7 @@ def test_the_intake_log_only_grows_and_is_never_rewritten(store: Store, path: Pa
     claimed = [claim(store), claim(store)]
     for one, status in zip(claimed, (QueueStatus.PROCESSED, QueueStatus.ABORTED), strict=True):
         assert one is not None
-        store.write_now(lambda tx, one=one, status=status: queue.settle(tx, one.entry.message_id, status))
+        write(store, queue.settle, one.entry.message_id, status)
     put(store, envelope())
     assert log()[:4] == before
     assert len(log()) == 5
@@ -248,7 +247,7 @@ def test_a_message_that_was_stored_without_an_authority_class_is_read_from_the_q
     del old["authority_class"]
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE messages SET envelope = ?", (dumps(old),))
-    assert store.read_now(lambda tx: queue.message(tx, message.id)) == message
+    assert read(store, queue.message, message.id) == message
     claimed = claim(store)
     assert claimed is not None
     assert claimed.envelope.authority_class is AuthorityClass.INTEGRATION_SIGNAL
@@ -256,7 +255,7 @@ def test_a_message_that_was_stored_without_an_authority_class_is_read_from_the_q
 
 def test_messages_are_found_by_id_and_unknown_ones_are_left_out(store: Store):
     one, two = put(store, envelope()), put(store, envelope("other"))
-    assert store.read_now(lambda tx: queue.messages(tx, [one.id, two.id, "msg_x"])) == {one.id: one, two.id: two}
-    assert store.read_now(lambda tx: queue.messages(tx, [])) == {}
-    assert store.read_now(lambda tx: queue.message(tx, "msg_x")) is None
-    assert store.read_now(lambda tx: queue.entry(tx, "msg_x")) is None
+    assert read(store, queue.messages, [one.id, two.id, "msg_x"]) == {one.id: one, two.id: two}
+    assert read(store, queue.messages, []) == {}
+    assert read(store, queue.message, "msg_x") is None
+    assert read(store, queue.entry, "msg_x") is None

@@ -15,6 +15,7 @@ from holon.core.errors import HomeUnusable, NewerDatabase
 from holon.store import Store, agents
 from holon.store.schema import migrations
 from tests.core.samples import identity, state
+from tests.store.calls import read, write
 
 
 def _applied(path: Path) -> list[tuple[int, str]]:
@@ -35,9 +36,9 @@ def test_migrations_are_numbered_without_gaps():
 
 def test_what_was_stored_is_there_after_opening_again(path: Path):
     with closing(Store(path)) as store:
-        store.write_now(lambda tx: agents.insert(tx, identity(), state()))
+        write(store, agents.insert, identity(), state())
     with closing(Store(path)) as store:
-        stored = store.read_now(lambda tx: agents.get(tx, "main"))
+        stored = read(store, agents.get, "main")
     assert stored is not None
     assert (stored.identity, stored.state) == (identity(), state())
 
@@ -68,7 +69,7 @@ def test_a_migration_that_was_cut_off_by_a_crash_is_done_again_from_its_start(pa
     )
     assert subprocess.run([sys.executable, "-c", program, str(path)], check=False).returncode == -9
     with closing(Store(path)) as store:
-        store.write_now(lambda tx: agents.insert(tx, identity(), state()))
+        write(store, agents.insert, identity(), state())
 
 
 def test_processes_that_open_a_fresh_home_together_all_find_the_schema(path: Path):
@@ -91,7 +92,7 @@ def test_a_file_that_is_not_a_database_is_refused_and_left_as_it_was(path: Path)
 
 def test_a_damaged_database_is_refused(path: Path):
     with closing(Store(path)) as store:
-        store.write_now(lambda tx: agents.insert(tx, identity(), state()))
+        write(store, agents.insert, identity(), state())
     content = bytearray(path.read_bytes())
     content[100:4_096] = b"\xff" * 3_996  # the page of the schema
     path.write_bytes(content)
@@ -122,6 +123,6 @@ def test_the_folder_of_the_database_is_for_its_owner_only(path: Path):
 def test_a_path_with_characters_that_mean_something_in_a_url_is_only_a_path(tmp_path: Path):
     path = tmp_path / "a home? 100% #1 & ünïcode" / "holon.sqlite3"
     with closing(Store(path)) as store:
-        store.write_now(lambda tx: agents.insert(tx, identity(), state()))
-        assert store.read_now(lambda tx: agents.get(tx, "main")) is not None
+        write(store, agents.insert, identity(), state())
+        assert read(store, agents.get, "main") is not None
     assert path.exists()

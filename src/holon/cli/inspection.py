@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from holon.cli.client import Client, agent_path
 from holon.cli.output import emit, local_time, remark, say, show_fields, show_table, span
 from holon.cli.progress import as_event, presented
 from holon.cli.seat import Agent, Follow, Limit, Seat, seated
-from holon.cli.streams import follow
+from holon.cli.streams import PATIENCE_S, follow
 from holon.core.agents import AgentSummary
 from holon.core.codec import from_plain, to_plain
 from holon.core.events import EventCategory, EventEnvelope
@@ -66,7 +67,7 @@ def tail(
         if not lines:
             say(f"agent {agent_id} has said nothing yet")
         return
-    for envelope in follow(client, agent_id, newest):
+    for envelope in follow(client, agent_id, newest, on_lost=_say_lost(seat)):
         fresh = presented(envelope, mode)
         if fresh is not None:
             _print_tail(seat, envelope, fresh)
@@ -127,7 +128,7 @@ def events(
     if not following:
         return
     last = shown[-1].event_seq if shown else (after_seq or page["newest_seq"] or 0)
-    for envelope in follow(client, agent_id, last):
+    for envelope in follow(client, agent_id, last, on_lost=_say_lost(seat)):
         if seat.json:
             emit(envelope)
         else:
@@ -144,6 +145,12 @@ def show_status(seat: Seat, agent: str | None) -> None:
     show_fields(f"agent {summary.identity.agent_id}", _status_fields(summary))
     if summary.lifecycle.operator_hint:
         remark(summary.lifecycle.operator_hint)
+
+
+def _say_lost(seat: Seat) -> Callable[[], None] | None:
+    if seat.json:
+        return None
+    return lambda: remark(f"the Holon has gone: looking for it again for {PATIENCE_S:.0f} s")
 
 
 def _status_fields(summary: AgentSummary) -> list[tuple[str, str | None]]:

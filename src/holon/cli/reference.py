@@ -65,7 +65,7 @@ def reference() -> str:
 
 
 def _sections(command: Any, parent: Any, name: str) -> Iterator[str]:
-    context = typer.Context(command, info_name=name, parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH)
+    context = typer.Context(command, info_name=name, parent=parent, terminal_width=_WIDTH, **command.context_settings)
     help_text = re.sub(r"[ \t]+$", "", command.get_help(context), flags=re.MULTILINE)
     yield f"\n### {context.command_path}\n\n```text\n{help_text.strip()}\n```\n"
     for below in getattr(command, "commands", {}).values():

@@ -27,8 +27,7 @@ def run_through(client: Client, request: RunRequest, on_event: OnEvent) -> RunRe
     _refuse_what_needs_the_home(request)
     agent_id = str(request.agent_id)
     before = _agent(client, agent_id, create=request.create_agent)
-    if before.lifecycle.operator_hint:
-        raise OperatorError(before.lifecycle.operator_hint)
+    refuse_held(before)
     admitted = client.post(
         agent_path(agent_id, "prompt", control=True), {"text": request.text}, idempotency_key=new_id("cli")
     )
@@ -41,6 +40,12 @@ def run_through(client: Client, request: RunRequest, on_event: OnEvent) -> RunRe
             if _at_rest(after, seen=envelope.event_seq):
                 return _result(before, after, watch)
     raise AssertionError("a followed log does not end")
+
+
+def refuse_held(agent: AgentSummary) -> None:
+    """A run waits for its result: one that waits for the operator too would never end."""
+    if agent.lifecycle.operator_hint:
+        raise OperatorError(agent.lifecycle.operator_hint)
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ disk and is taken up again by whoever opens the home next.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,9 +15,10 @@ from holon.cli.outcome import EXIT_CODES
 from holon.cli.output import INTERRUPTED, emit, remark, say
 from holon.cli.progress import Progress, Style
 from holon.cli.seat import Seat, read_text, seated
-from holon.core.errors import InvalidInput
+from holon.core.errors import InvalidInput, UnknownAgent
 
 if TYPE_CHECKING:
+    from holon.cli.client import Client
     from holon.runtime.run_once import RunRequest, RunResult
 
 
@@ -53,35 +55,51 @@ def run(
         )
     words = read_text(text)
     request = RunRequest(text=words, agent_id=agent, create_agent=create_agent, max_turns=max_turns, model=model)
+    client = seat.client()
+    through_daemon = seat.remote or client.answers()
     progress = Progress(Style.for_output(as_json=seat.json))
     try:
         with progress:
-            result = _result(seat, request, progress)
+            result = _through(client, request, progress) if through_daemon else _here(seat, request, progress)
     except KeyboardInterrupt:
-        who = f" of agent {progress.agent_id}" if progress.agent_id else ""
-        remark(f"interrupted: the turn{who} stays open and is taken up again when Holon next runs on this home")
+        remark(_farewell(progress.agent_id, through_daemon))
         raise typer.Exit(INTERRUPTED) from None
     _print(seat, result)
     raise typer.Exit(EXIT_CODES[result.final_status.value])
 
 
-def _result(seat: Seat, request: RunRequest, progress: Progress) -> RunResult:
-    import asyncio
-
+def _through(client: Client, request: RunRequest, progress: Progress) -> RunResult:
     from holon.cli.remote_runs import run_through
 
-    client = seat.client()
-    if seat.remote or client.answers():
-        return run_through(client, request, progress.show)
+    return run_through(client, request, progress.show)
+
+
+def _here(seat: Seat, request: RunRequest, progress: Progress) -> RunResult:
+    import asyncio
+
     return asyncio.run(_run_here(seat, request, progress))
 
 
 async def _run_here(seat: Seat, request: RunRequest, progress: Progress) -> RunResult:
+    from holon.cli.remote_runs import refuse_held
     from holon.runtime.host import Host
     from holon.runtime.run_once import run_once
 
     async with await Host.open(seat.settings(), purpose="run") as host:
+        if request.agent_id is not None:
+            with suppress(UnknownAgent):  # run_once makes it, or says how to
+                refuse_held(await host.views.summary(request.agent_id))
         return await run_once(host, request, progress.show)
+
+
+def _farewell(agent_id: str | None, through_daemon: bool) -> str:
+    if agent_id is None:
+        return "interrupted: nothing was admitted yet"
+    if through_daemon:
+        return f"left: agent {agent_id} goes on; look with 'holon tail --agent {agent_id} --follow'"
+    return (
+        f"interrupted: the turn of agent {agent_id} stays open and is taken up again when Holon next runs on this home"
+    )
 
 
 def _print(seat: Seat, result: RunResult) -> None:

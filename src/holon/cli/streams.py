@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holon.cli.client import Client, agent_path, with_query
@@ -31,8 +31,13 @@ class Frame:
     id: str | None = None
 
 
-def follow(client: Client, agent_id: str, after_seq: int) -> Iterator[EventEnvelope]:
-    """Every event after `after_seq`, endlessly. Raises `CursorTooOld` if the log no longer reaches back so far."""
+def follow(
+    client: Client, agent_id: str, after_seq: int, *, on_lost: Callable[[], None] | None = None
+) -> Iterator[EventEnvelope]:
+    """Every event after `after_seq`, endlessly. Raises `CursorTooOld` if the log no longer reaches back so far.
+
+    `on_lost` is told once each time that the Holon cannot be reached.
+    """
     seen = after_seq
     lost_at: float | None = None
     failures = 0
@@ -40,6 +45,8 @@ def follow(client: Client, agent_id: str, after_seq: int) -> Iterator[EventEnvel
         try:
             response = _connect(client, agent_id, seen)
         except DaemonUnreachable:
+            if lost_at is None and on_lost is not None:
+                on_lost()
             lost_at = lost_at or time.monotonic()
             if time.monotonic() - lost_at > PATIENCE_S:
                 raise

@@ -28,10 +28,13 @@ class Chain:
     """The blocks of a request in order. It grows at its end only."""
 
     links: list[Link] = field(default_factory=list)
+    #: Tokens by source, in the order in which sources first appear.
+    tokens: dict[str, int] = field(default_factory=dict)
 
     def add(self, source: str, text: str, tokens: int) -> None:
         before = self.links[-1].chain if self.links else ""
         self.links.append(Link(source, tokens, fingerprint(before + fingerprint(text))))
+        self.tokens[source] = self.tokens.get(source, 0) + tokens
 
     @property
     def head(self) -> str:

@@ -90,13 +90,13 @@ def _read(root: Path, path: Path, scope: GuidanceScope, kind: GuidanceKind) -> G
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         return left_out(f"it cannot be read ({error.strerror})")
+    except RuntimeError:
+        return left_out("it is a link that leads to itself")
     if b"\0" in data:
         return left_out("it is binary", size)
     truncated = len(data) > MAX_BYTES
     text = data[:MAX_BYTES].decode("utf-8", "ignore" if truncated else "replace")
     if truncated:
-        text += (
-            f"\n[{path.name} is cut here: {size} bytes, the first {MAX_BYTES} are shown; read the rest with a command]"
-        )
+        text += f"\n[{path.name} is cut here: the first {MAX_BYTES} of {size} bytes; read the rest with a command]"
     source = GuidanceSource(scope=scope, kind=kind, path=str(path), bytes=size, truncated=truncated)
     return Guidance(source=source, text=text)

@@ -226,6 +226,19 @@ it is copied, and say what should be seen afterwards. Leave out what is obvious 
 
 When behaviour changes, the page changes in the same step. A document that lies is worse than a missing one, because
 the reader pays for believing it.
+## Running systems
+Read the state before you change it, and write down what it was. A service that runs is evidence; a service that was
+restarted has lost some of it. Take the logs, the versions and the settings first.
+
+Prefer the change that can be taken back in one step: a flag, a new version beside the old one, a copy of the file.
+Make one change, watch the signal that should move, and only then make the next.
+
+An alarm that is wrong teaches people to look away. If you silence one, say for how long and why, and leave a way for
+it to come back by itself. If you find one that nobody understands, ask what it once protected.
+
+After an incident, restore service first and explain later, but do explain: what happened, how it was noticed, what
+stopped it, and the one change that would have prevented it. Leave names of people out of it; they did what made sense
+with what they saw.
 
 ## When things go wrong
 Stay with the first error. Later ones are often its echoes. Read it to the end, find the line in the source that
@@ -244,4 +257,4 @@ If you broke something, stop the spread first, then restore, then explain. In th
 
 When you are stuck, write down what you expected, what you saw, and what the smallest difference between the two is.
 If the next step is not clear after that, hand it over in exactly that form: it is the best start that anyone else can
-get."""
+get. Do not be ashamed of it: a clear question, with its evidence, is work that was done well and handed on in time."""

@@ -143,8 +143,15 @@ class AgentState(Record, frozen=True, kw_only=True):
     runtime_error_active: bool = False
     #: Set when the model asked the operator something and rests until there is an answer.
     awaits_operator: bool = False
-    #: The transcript entry after which the model's window begins.
+    #: The transcript entry after which the model's window begins, and the epoch that it belongs to (0: none yet).
     window_after: int = 0
+    epoch: int = 0
+    #: Fingerprints of the prompt's sections as the model last saw them.
+    known_sections: dict[str, str] = msgspec.field(default_factory=dict)
+    #: Answered rounds in the current epoch and in all epochs before it, for what a session usually needs.
+    epoch_calls: int = 0
+    total_epochs: int = 0
+    last_call_at: datetime | None = None
     #: The limit that holds the agent back now, so that it is announced once.
     held_by: str | None = None
     #: Wake hints that were counted instead of kept, because too many came.

@@ -112,6 +112,29 @@ class TurnContextBuilt(EventPayload, frozen=True, kw_only=True):
     rendered_chars: int
 
 
+@event_kind("epoch_opened", L.VERBOSE, C.TRACE)
+class EpochOpened(EventPayload, frozen=True, kw_only=True):
+    """The prompt was built anew. Between two of these it only grows."""
+
+    epoch: int
+    reason: str
+    head_tokens: int
+    kept_tokens: int
+    sections: list[str]
+    padding: str | None = None
+
+
+@event_kind("prompt_drift", L.INFO, C.RUNTIME)
+class PromptDrifted(EventPayload, frozen=True, kw_only=True):
+    """A request was not the one before plus what is new. It should never happen; it costs what is named here."""
+
+    position: int
+    source: str
+    was_source: str
+    lost_tokens: int
+    lost_nanodollars: int
+
+
 @event_kind("provider_round_completed", L.DEBUG, C.ASSISTANT_PROGRESS)
 class ProviderRoundCompleted(EventPayload, frozen=True, kw_only=True):
     """Telemetry only: what was said and asked for is in `assistant_round_recorded`."""

@@ -128,6 +128,7 @@ _VISIBILITY: dict[str, Visibility] = {
     "limit_reached": Visibility.PROGRESS,
     "agent_stalled": Visibility.PROGRESS,
     "turn_resumed": Visibility.PROGRESS,
+    "prompt_drift": Visibility.PROGRESS,
     "timer_fired": Visibility.PROGRESS,
     "callback_delivered": Visibility.PROGRESS,
 }
@@ -152,6 +153,8 @@ _SENTENCES: dict[str, _Say] = {
     "system_tick_emitted": lambda p: f"Tick by {p['subsystem']}: {p['reason']}",
     "system_tick_suppressed": lambda p: f"No tick by {p['subsystem']}: {p['reason']}",
     "turn_context_built": lambda p: f"Prompt of {p['item_count']} items, {p['rendered_chars']} characters",
+    "epoch_opened": lambda p: f"Prompt built anew ({p['reason']}): {p['head_tokens']} tokens in front",
+    "prompt_drift": lambda p: f"The prompt changed at {p['source']}: {p['lost_tokens']} tokens must be paid for again",
     "provider_round_completed": lambda p: (
         f"Round {p['round']} on {p['model_ref']}: {p['provider_round_ms']:.0f} ms, "
         f"{p['token_usage']['total_tokens']} tokens"

@@ -17,6 +17,8 @@ class TranscriptKind(StrEnum):
     TOOL_RESULTS = "tool_results"
     RUNTIME_FAILURE = "runtime_failure"
     CONTINUATION_PROMPT = "continuation_prompt"
+    #: What changed of the prompt's sections inside an epoch.
+    CONTEXT_DELTA = "context_delta"
 
 
 class TranscriptEntry(Record, frozen=True, kw_only=True):

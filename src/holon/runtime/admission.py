@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from holon.core.agents import AgentStatus, RegistryStatus, Visibility
 from holon.core.briefs import BriefKind
 from holon.core.clock import moment
@@ -152,6 +154,7 @@ def admit(tx: Tx, agent_id: str, admission: Admission, limits: Limits) -> Admitt
             f"The agent is paused. Your message waits and is taken up after 'holon agent resume {agent_id}'.",
             message_id=envelope.id,
         )
+        agents.save_state(tx, msgspec.structs.replace(stored.state, last_brief_at=moment(tx.now_ms)))
     admitted = Admitted(agent_id=agent_id, message_id=envelope.id)
     if key is not None:
         idempotency.remember(tx, f"admit/{agent_id}", key, print_, dumps(admitted))

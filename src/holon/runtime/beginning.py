@@ -25,6 +25,7 @@ from holon.core.ids import new_id
 from holon.core.limits import Limits
 from holon.core.messages import MessageEnvelope, MessageKind, QueueStatus, SystemOrigin
 from holon.core.transcripts import TranscriptEntry, TranscriptKind
+from holon.core.transitions import Transition
 from holon.core.turns import Turn, TurnPhase
 from holon.runtime.continuation import resolve
 from holon.runtime.resting import decision_event, rest
@@ -76,15 +77,21 @@ def begin(tx: Tx, agent_id: str, *, limits: Limits, model_default: str, find_win
     if stored is None or held(stored.state) or stored.state.status is AgentStatus.BOOTING:
         return AtRest()
     if stored.counters.pending == 0:
-        if stored.state.status is AgentStatus.AWAKE_IDLE:
-            rest(tx, stored.state, 0, limits, reason="nothing to do")
-        return AtRest()
+        return _look_around(tx, stored.state, limits)
     run_id = new_id("run", tx.now_ms)
     claimed = _claim(tx, stored, run_id, limits)
     if isinstance(claimed, Held):
         return claimed
     state = msgspec.structs.replace(stored.state, held_by=None)
     return _decide(tx, stored._replace(state=state), claimed, run_id, limits, model_default, find_window)
+
+
+def _look_around(tx: Tx, state: AgentState, limits: Limits) -> Beginning:
+    """An awake agent without messages falls asleep, unless hints wait: then their tick is the next message."""
+    tx.at = Transition.IDLE_DECIDE
+    if state.status is AgentStatus.AWAKE_IDLE:
+        state = rest(tx, state, 0, limits, reason="nothing to do")
+    return Reduced() if state.status is AgentStatus.AWAKE_IDLE else AtRest()
 
 
 def _decide(
@@ -119,6 +126,7 @@ def _decide(
         total_message_count=state.total_message_count + 1,
     )
     if decision.kind is not SchedulerDecisionKind.START_MODEL_TURN:
+        tx.at = Transition.MESSAGE_REDUCE
         queue.settle(tx, envelope.id, QueueStatus.PROCESSED)
         rest(tx, state, stored.counters.pending - 1, limits, reason=f"{envelope.kind} needed no turn")
         return Reduced()

@@ -69,16 +69,14 @@ class Dispatcher:
         self._closing = True
         for alarm in self._alarms.values():
             alarm.cancel()
-        open_turns = [live.turn.id for live in self.live.values()]
         workers = list(self._workers.values())
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        if open_turns:
-            try:
-                await self._store.write(lambda tx: suspend(tx, open_turns), at=Transition.TURN_SUSPEND)
-            except HolonError as error:  # the next start then counts a crash; nothing is lost
-                log.warning("open turns could not be marked as suspended: %s", error)
+        try:
+            await self._store.write(suspend, at=Transition.TURN_SUSPEND)
+        except HolonError as error:  # the next start then counts a crash; nothing is lost
+            log.warning("open turns could not be marked as suspended: %s", error)
 
     def _start(self, agent_id: str, turn: Turn | None) -> None:
         self._workers[agent_id] = asyncio.get_running_loop().create_task(self._work(agent_id, turn))

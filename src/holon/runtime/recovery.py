@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import msgspec
@@ -11,7 +12,7 @@ from holon.core.event_kinds import MessageQuarantined, TurnResumed
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import QueueStatus
-from holon.core.turns import Turn, TurnPhase
+from holon.core.turns import ToolCallStatus, Turn, TurnPhase
 from holon.runtime.beginning import Begun, FindWindow
 from holon.runtime.calls import interrupt_begun
 from holon.runtime.rounds import Step, begin_calls, finish_tools
@@ -33,19 +34,32 @@ def recover(tx: Tx, limits: Limits) -> Recovered:
     """One transaction over what is open, however long the history is."""
     resume: list[Turn] = []
     quarantined = 0
-    for turn in turns.open_turns(tx):
-        taken = _take_up(tx, turn, limits)
+    left_open = turns.open_turns(tx)
+    # A process that died while tools ran is put down to their turns: a poisonous call must not take with it all the
+    # turns that only waited for their provider meanwhile.
+    acting = any(turn.phase is TurnPhase.TOOLS and not turn.suspended for turn in left_open)
+    for turn in left_open:
+        suspect = not turn.suspended and (turn.phase is TurnPhase.TOOLS or not acting)
+        taken = _take_up(tx, turn, _crashes(tx, turn) if suspect else turn.crashes, limits)
         if taken is None:
             quarantined += not turn.abort_requested
         else:
             resume.append(taken)
     _settle_strays(tx, {turn.agent_id for turn in resume})
-    return Recovered(resume, quarantined, queue.agents_with_waiting(tx))
+    awake = agents.ids_in_status(tx, [AgentStatus.AWAKE_IDLE])  # it was about to look around: hints may wait
+    return Recovered(resume, quarantined, sorted({*queue.agents_with_waiting(tx), *awake}))
 
 
-def _take_up(tx: Tx, turn: Turn, limits: Limits) -> Turn | None:
+def _crashes(tx: Tx, turn: Turn) -> int:
+    """How often the turn may have brought the process down: at this step, or by calls that it repeated since."""
+    calls = turns.calls(tx, turn.id)
+    fatal = Counter((call.name, call.input) for call in calls if call.status is ToolCallStatus.INTERRUPTED)
+    repeated = [fatal[call.name, call.input] for call in calls if call.status is ToolCallStatus.BEGUN]
+    return 1 + max(turn.crashes, *repeated, 0)
+
+
+def _take_up(tx: Tx, turn: Turn, crashes: int, limits: Limits) -> Turn | None:
     """The turn, ready to go on; `None` if it was settled instead."""
-    crashes = turn.crashes if turn.suspended else turn.crashes + 1
     if turn.abort_requested:
         stored = agents.get(tx, turn.agent_id)
         assert stored is not None
@@ -114,9 +128,10 @@ def resume(tx: Tx, turn_id: str, registry: ToolRegistry, limits: Limits, find_wi
     return begun, finish_tools(tx, turn, stored.state, calls, limits, stored.counters.pending)
 
 
-def suspend(tx: Tx, turn_ids: list[str]) -> None:
-    """An orderly shutdown: the open turns will be taken up, and the restart is no crash of theirs."""
-    for turn_id in turn_ids:
-        turn = turns.get(tx, turn_id)
-        if turn is not None and turn.phase is not TurnPhase.TERMINAL:
-            turns.save(tx, msgspec.structs.replace(turn, suspended=True))
+def suspend(tx: Tx) -> None:
+    """An orderly shutdown: the open turns will be taken up, and the restart is no crash of theirs.
+
+    All of them, also those that this process had not come to yet.
+    """
+    for turn in turns.open_turns(tx):
+        turns.save(tx, msgspec.structs.replace(turn, suspended=True))

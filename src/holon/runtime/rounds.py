@@ -39,6 +39,7 @@ from holon.runtime.briefing import write_brief
 from holon.runtime.calls import add_results
 from holon.runtime.settling import settle
 from holon.runtime.sleeping import start_sleep
+from holon.runtime.standing import held
 from holon.store import Tx, agents, queue, transcript, turns
 from holon.tools.envelope import ToolError
 from holon.tools.registry import ToolOutcome, ToolRegistry
@@ -100,7 +101,7 @@ def record_answer(
         turns.save(tx, turn)
         agents.save_state(tx, state)
         return Step(turn, added, begun, usage)
-    interjected = _interject(tx, turn, "after_text_round")
+    state, interjected = _interject(tx, turn, state, "after_text_round")
     if interjected:
         turn = _next_round(tx, turn)
         agents.save_state(tx, state)
@@ -150,15 +151,17 @@ def finish_tools(tx: Tx, turn: Turn, state: AgentState, calls: list[ToolCall], l
         # The effects of the calls (a follow-up, a tick) may have joined the queue in this very transaction.
         settle(tx, state, turn, limits, text=_last_text(tx, turn), pending=_pending(tx, turn.agent_id))
         return Step(_terminal(turn), added)
-    added += _interject(tx, turn, "after_tool_results")
+    state, interjected = _interject(tx, turn, state, "after_tool_results")
     turn = _next_round(tx, turn)
     agents.save_state(tx, state)
-    return Step(turn, added)
+    return Step(turn, added + interjected)
 
 
-def _interject(tx: Tx, turn: Turn, safe_point: str) -> list[WindowItem]:
+def _interject(tx: Tx, turn: Turn, state: AgentState, safe_point: str) -> tuple[AgentState, list[WindowItem]]:
     """Takes operator prompts that may interrupt into the running turn, each acknowledged in a brief."""
     added: list[WindowItem] = []
+    if held(state):  # paused: the turn goes on to its end, and what came since waits
+        return state, added
     for waits in queue.waiting(tx, turn.agent_id, lane=Priority.INTERJECT.lane, limit=16):
         envelope = waits.envelope
         if envelope.kind is not MessageKind.OPERATOR_PROMPT or envelope.trust is not Trust.TRUSTED_OPERATOR:
@@ -180,7 +183,7 @@ def _interject(tx: Tx, turn: Turn, safe_point: str) -> list[WindowItem]:
             message_id=envelope.id,
             turn_id=turn.id,
         )
-    return added
+    return (msgspec.structs.replace(state, last_brief_at=moment(tx.now_ms)) if added else state), added
 
 
 def _next_round(tx: Tx, turn: Turn) -> Turn:

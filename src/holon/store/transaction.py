@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from holon.core.codec import dumps
 from holon.core.events import EventPayload
 from holon.core.ids import new_id
+from holon.core.transitions import Transition
 
 Row = tuple[Any, ...]
 
@@ -26,15 +27,17 @@ class Cursor(Protocol):
 class Tx:
     """Everything done through one `Tx` commits together or not at all."""
 
-    __slots__ = ("_connection", "_events", "emitted", "now_ms")
+    __slots__ = ("_connection", "_events", "at", "emitted", "now_ms")
 
-    def __init__(self, connection: Cursor, now_ms: int) -> None:
+    def __init__(self, connection: Cursor, now_ms: int, at: Transition | None = None) -> None:
         self._connection = connection
         self._events: list[tuple[str, str, str | None, str | None, str]] = []
         #: The newest event number of each log that this transaction wrote to; read after the commit.
         self.emitted: dict[str, int] = {}
         #: The moment of this transaction: the same for everything in it.
         self.now_ms = now_ms
+        #: The step that this is. One that turns out to be another only while it runs says so here.
+        self.at = at
 
     def run(self, sql: str, *parameters: Any) -> int:
         """Executes a statement; the number of rows that it changed."""

@@ -87,12 +87,12 @@ class Writer:
         connection = self._connection
         outcomes: list[tuple[Any, BaseException | None]] = []
         emitted: dict[str, int] = {}
+        done: list[Transition | None] = []
         try:
             connection.execute("BEGIN IMMEDIATE")
             self._check_fence()
             for write in batch:
-                outcomes.append(self._run_one(write, emitted, alone=len(batch) == 1))
-            done = [write.at for write, (_, failure) in zip(batch, outcomes, strict=True) if failure is None]
+                outcomes.append(self._run_one(write, emitted, done, alone=len(batch) == 1))
             if self._faults:
                 self._faults.reached("before", done)
             connection.execute("COMMIT")
@@ -107,9 +107,11 @@ class Writer:
         for write, (result, failure) in zip(batch, outcomes, strict=True):
             write.settle(result, failure)
 
-    def _run_one(self, write: Write, emitted: dict[str, int], *, alone: bool) -> tuple[Any, BaseException | None]:
+    def _run_one(
+        self, write: Write, emitted: dict[str, int], done: list[Transition | None], *, alone: bool
+    ) -> tuple[Any, BaseException | None]:
         connection = self._connection
-        tx = Tx(connection, self._now_ms())
+        tx = Tx(connection, self._now_ms(), write.at)
         if not alone:
             connection.execute("SAVEPOINT one")
         try:
@@ -123,6 +125,7 @@ class Writer:
         if not alone:
             connection.execute("RELEASE one")
         emitted.update(tx.emitted)
+        done.append(tx.at)
         return result, None
 
     def _undo(self, *, alone: bool) -> None:

@@ -6,6 +6,7 @@ with the call's result, so the effect happens exactly once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,5 +112,6 @@ def input_schema(input_type: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _field_of(message: str) -> str:
-    quoted = message.split("`")
-    return quoted[1] if len(quoted) > 1 else "$"
+    """The field that the message names: "… field `txt`", or "… - at `$.text`" where a value is of the wrong type."""
+    found = re.search(r"field `([^`]+)`", message) or re.search(r"at `\$\.([^`]+)`", message)
+    return found[1] if found else "$"

@@ -1,0 +1,355 @@
+"""Prompting: an agent's prompt, from its epoch's frozen head to the newest item, and the books about it.
+
+The rooms hand in sections; `context` decides; this module reads and writes. A view of the agent's prompt is kept in
+memory beside its window, and used only while it is current.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from holon.context.compaction import KEEP_SHARE, CompactionFacts, decide_compaction, keep_from, summarise
+from holon.context.deltas import Delta, find_deltas, known_after
+from holon.context.drift import Chain, find_drift
+from holon.context.epochs import Epoch, FrozenTool, open_epoch
+from holon.context.guidelines import OPERATING_GUIDELINES
+from holon.context.marks import plan_marks
+from holon.context.padding import Filler, PaddingMode, PaddingPlan, plan_padding
+from holon.context.sections import Place, Section
+from holon.context.window import Window, WindowItem
+from holon.core.agents import AgentState
+from holon.core.clock import moment, to_ms
+from holon.core.codec import dumps
+from holon.core.conversation import AssistantBlocks, ConversationItem, ToolResults, UserText
+from holon.core.event_kinds import EpochOpened, PromptDrifted
+from holon.core.ledger import CallRecord, cost_of
+from holon.core.models import ModelCard
+from holon.core.prompts import Stability
+from holon.core.tokens import estimate
+from holon.core.transcripts import TranscriptKind
+from holon.core.turns import Turn
+from holon.core.usage import InputBuckets, TokenUsage
+from holon.providers.contract import ProviderRequest, ToolSpec
+from holon.store import Tx, calls, epochs, transcript
+
+GUIDELINES = Filler("operating_guidelines", OPERATING_GUIDELINES)
+EXPECTED_CALLS = 10
+
+
+@dataclass(slots=True)
+class Prompt:
+    """One agent's prompt in memory: the epoch, the chain over its blocks, and the last request that was sent."""
+
+    epoch: Epoch
+    chain: Chain
+    #: Blocks and chain of the last request that was answered: the next one must begin with it.
+    sent_blocks: int = 0
+    sent_chain: str = ""
+    last_marked: int | None = None
+
+    def grow(self, added: Sequence[WindowItem]) -> None:
+        for entry in added:
+            self.chain.add(entry.source, dumps(entry.item), estimate(_words(entry.item)))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a turn begins with: the state after it was prepared, and what was added to the conversation."""
+
+    state: AgentState
+    prompt: Prompt
+    window: Window
+    added: list[WindowItem]
+
+
+def prepare(
+    tx: Tx,
+    state: AgentState,
+    window: Window,
+    prompt: Prompt | None,
+    card: ModelCard,
+    sections: Sequence[Section],
+    tools: Sequence[ToolSpec],
+    padding: PaddingMode,
+) -> Prepared:
+    """Opens the agent's first epoch, or the next one where compaction says so, or appends what changed."""
+    reason = "the agent's first prompt"
+    if state.epoch:
+        prompt = prompt if prompt is not None and prompt.epoch.number == state.epoch else load_prompt(tx, state, window)
+        idle = tx.now_ms - to_ms(state.last_call_at) if state.last_call_at else None
+        wanted = decide_compaction(
+            CompactionFacts(prompt.epoch.head_tokens, window.tokens, card, idle, len(window.turn_starts()))
+        )
+        if wanted is None:
+            return _with_deltas(tx, state, window, prompt, sections)
+        reason = wanted
+    return _open(tx, state, window, prompt, card, sections, tools, padding, reason)
+
+
+def load_prompt(tx: Tx, state: AgentState, window: Window) -> Prompt:
+    """The prompt as it is stored: after a restart its bytes are those from before."""
+    epoch = epochs.get(tx, state.id, state.epoch, Epoch)
+    assert epoch is not None, f"epoch {state.epoch} of agent {state.id} is gone"
+    prompt = Prompt(epoch, head_chain(epoch))
+    prompt.grow(window.entries)
+    last = calls.newest(tx, state.id)
+    if last is not None and last.epoch == epoch.number:
+        prompt.sent_blocks, prompt.sent_chain = last.blocks, last.chain
+    return prompt
+
+
+def build_request(
+    turn: Turn, prompt: Prompt, window: Window, card: ModelCard, *, max_output_tokens: int
+) -> ProviderRequest:
+    """The request of the next round: the frozen head, the conversation, and where the cache is marked."""
+    conversation = conversation_of(prompt.epoch, window)
+    plan = plan_marks(
+        card.cache,
+        [_block_count(item) for item in conversation],
+        has_tools=bool(prompt.epoch.tools),
+        last_marked=prompt.last_marked,
+    )
+    return ProviderRequest(
+        agent_id=turn.agent_id,
+        turn_id=turn.id,
+        round=turn.round,
+        model=turn.model,
+        frame=prompt.epoch.frame(prompt.chain.head),
+        conversation=conversation,
+        tools=[
+            ToolSpec(name=tool.name, description=tool.description, input_schema=dict(tool.input_schema))
+            for tool in prompt.epoch.tools
+        ],
+        mark_tools=plan.tools,
+        marks=plan.conversation,
+        max_output_tokens=min(max_output_tokens, card.max_output_tokens),
+    )
+
+
+def conversation_of(epoch: Epoch, window: Window) -> list[ConversationItem]:
+    items = window.items()
+    return [UserText(text=epoch.summary), *items] if epoch.summary else items
+
+
+def check_drift(tx: Tx, turn: Turn, prompt: Prompt, card: ModelCard) -> None:
+    """Compares the request with the last one. A difference is an event with its place and its price."""
+    if prompt.chain.names(prompt.sent_blocks) == prompt.sent_chain:
+        return
+    before = Chain(prompt.chain.links[: prompt.sent_blocks])
+    drift = find_drift(before, prompt.chain)
+    lost = sum(link.tokens for link in before.links)
+    tx.emit(
+        turn.agent_id,
+        PromptDrifted(
+            position=drift.position if drift else 0,
+            source=drift.source if drift else "(stored prompt)",
+            was_source=drift.was_source if drift else "(sent prompt)",
+            lost_tokens=lost,
+            lost_nanodollars=cost_of(card.prices, InputBuckets(fresh=lost), 0)
+            - cost_of(card.prices, InputBuckets(read=lost), 0),
+        ),
+        message_id=turn.message_id,
+        turn_id=turn.id,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent, as the ledger needs it. Taken when the request is built, booked when the answer is there."""
+
+    epoch: int
+    upto_seq: int
+    blocks: int
+    chain: str
+    sections: dict[str, int]
+
+
+def sent_of(prompt: Prompt, window: Window) -> Sent:
+    return Sent(
+        epoch=prompt.epoch.number,
+        upto_seq=window.newest_seq,
+        blocks=len(prompt.chain.links),
+        chain=prompt.chain.head,
+        sections=dict(prompt.chain.tokens),
+    )
+
+
+def book_call(
+    tx: Tx,
+    state: AgentState,
+    turn: Turn,
+    card: ModelCard,
+    sent: Sent,
+    usage: TokenUsage,
+    buckets: InputBuckets | None,
+) -> tuple[AgentState, int]:
+    """Writes the call into the ledger; the state with its counts, and what it cost in nanodollars."""
+    counted = buckets or InputBuckets(fresh=usage.input_tokens)
+    cost = cost_of(card.prices, counted, usage.output_tokens)
+    calls.insert(
+        tx,
+        CallRecord(
+            agent_id=turn.agent_id,
+            seq=state.total_model_rounds,
+            created_at=moment(tx.now_ms),
+            turn_id=turn.id,
+            model_ref=card.model_ref,
+            epoch=sent.epoch,
+            upto_seq=sent.upto_seq,
+            chain=sent.chain,
+            blocks=sent.blocks,
+            buckets=counted,
+            output=usage.output_tokens,
+            nanodollars=cost,
+            sections=sent.sections,
+        ),
+        card.prices,
+    )
+    state = msgspec.structs.replace(state, epoch_calls=state.epoch_calls + 1, last_call_at=moment(tx.now_ms))
+    return state, cost
+
+
+def head_chain(epoch: Epoch) -> Chain:
+    chain = Chain()
+    if epoch.tools:
+        text = dumps(epoch.tools)
+        chain.add("tools", text, estimate(text))
+    for block in epoch.blocks:
+        chain.add(block.source, block.text, estimate(block.text))
+    if epoch.summary:
+        chain.add("summary", epoch.summary, estimate(epoch.summary))
+    return chain
+
+
+def _with_deltas(tx: Tx, state: AgentState, window: Window, prompt: Prompt, sections: Sequence[Section]) -> Prepared:
+    shown = {block.source: block.text for block in prompt.epoch.blocks}
+    deltas = find_deltas(state.known_sections, _agent_scoped(sections), shown)
+    added = [_append(tx, state.id, delta) for delta in deltas]
+    if deltas:
+        state = msgspec.structs.replace(state, known_sections=known_after(state.known_sections, deltas))
+    return Prepared(state, prompt, window, added)
+
+
+def _open(
+    tx: Tx,
+    state: AgentState,
+    window: Window,
+    before: Prompt | None,
+    card: ModelCard,
+    sections: Sequence[Section],
+    tools: Sequence[ToolSpec],
+    padding: PaddingMode,
+    reason: str,
+) -> Prepared:
+    cut, summary = state.window_after, before.epoch.summary if before else None
+    dropped = 0
+    if before is not None:
+        starts = window.turn_starts()
+        first = keep_from(starts, round(card.context_window_tokens * KEEP_SHARE))
+        if first > 0:
+            leaving = window.before(starts[first][0])
+            cut, summary = starts[first][0] - 1, summarise(summary, leaving)
+            dropped = sum(isinstance(item, UserText) for item in leaving)
+    frozen = [FrozenTool(name=t.name, description=t.description, input_schema=dict(t.input_schema)) for t in tools]
+    plan = _padding(state, card, sections, frozen, padding)
+    padded = [*sections, *(_padding_section(filler) for filler in plan.fillers)]
+    epoch = open_epoch(
+        state.id,
+        state.total_epochs + 1,
+        moment(tx.now_ms),
+        padded,
+        frozen,
+        reason=reason,
+        after_seq=cut,
+        summary=summary,
+    )
+    epochs.insert(tx, state.id, epoch.number, epoch)
+    kept = Window(after_seq=cut, newest_seq=window.newest_seq)
+    kept.append([entry for entry in window.entries if entry.seq > cut])
+    kept.newest_seq = window.newest_seq
+    prompt = Prompt(epoch, head_chain(epoch))
+    prompt.grow(kept.entries)
+    tx.emit(
+        state.id,
+        EpochOpened(
+            epoch=epoch.number,
+            reason=reason,
+            head_tokens=epoch.head_tokens,
+            kept_tokens=kept.tokens,
+            sections=[block.source for block in epoch.blocks],
+            padding=plan.reason,
+        ),
+    )
+    state = msgspec.structs.replace(
+        state,
+        epoch=epoch.number,
+        total_epochs=epoch.number,
+        epoch_calls=0,
+        window_after=cut,
+        known_sections={s.id: s.fingerprint for s in _agent_scoped(sections) if s.text.strip()},
+        compacted_message_count=state.compacted_message_count + dropped,
+    )
+    return Prepared(state, prompt, kept, [])
+
+
+def _padding(
+    state: AgentState,
+    card: ModelCard,
+    sections: Sequence[Section],
+    tools: Sequence[FrozenTool],
+    mode: PaddingMode,
+) -> PaddingPlan:
+    from holon.context.epochs import tools_tokens
+
+    usual = round(state.total_model_rounds / state.total_epochs) if state.total_epochs else EXPECTED_CALLS
+    return plan_padding(
+        sum(section.tokens for section in sections) + tools_tokens(tools),
+        card.cache,
+        card.prices,
+        [],
+        GUIDELINES,
+        mode=mode,
+        expected_calls=max(1, usual),
+    )
+
+
+def _padding_section(filler: Filler) -> Section:
+    return Section(f"padding_{filler.name}", Place.PADDING, Stability.AGENT_SCOPED, filler.text, filler.name)
+
+
+def _agent_scoped(sections: Sequence[Section]) -> list[Section]:
+    return [section for section in sections if section.stability is not Stability.STABLE]
+
+
+def _append(tx: Tx, agent_id: str, delta: Delta) -> WindowItem:
+    seq = transcript.append(
+        tx, agent_id, TranscriptKind.CONTEXT_DELTA, {"text": delta.text, "section": delta.section_id}
+    )
+    return WindowItem(seq, UserText(text=delta.text), opens_turn=False, source="deltas")
+
+
+def _block_count(item: ConversationItem) -> int:
+    match item:
+        case AssistantBlocks(blocks=blocks):
+            return max(1, len(blocks))
+        case ToolResults(results=results):
+            return max(1, len(results))
+        case UserText():
+            return 1
+
+
+def _words(item: ConversationItem) -> str:
+    match item:
+        case UserText(text=text):
+            return text
+        case AssistantBlocks(blocks=blocks):
+            return dumps(blocks)
+        case ToolResults(results=results):
+            return "".join(result.content for result in results)
+
+
+#: Hands in the sections of an agent, from files and rooms; called outside of transactions.
+Sections = Callable[[str], Sequence[Section]]

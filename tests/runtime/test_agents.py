@@ -1,0 +1,353 @@
+"""Agents: who there are, who can see them, and what their state keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holon.core.agents import (
+    AgentKind,
+    AgentStatus,
+    Ownership,
+    ProfilePreset,
+    RegistryStatus,
+    Visibility,
+)
+from holon.core.clock import ManualClock, moment
+from holon.core.errors import AgentArchived, AgentExists, HomeBusy, IdempotencyMismatch, InvalidInput, PrivateAgent
+from holon.core.usage import TokenUsage
+from holon.runtime.host import Host
+from holon.runtime.run_once import RunRequest, run_once
+from holon.runtime.settings import load_settings
+from holon.runtime.timers import TimerRequest
+from tests.runtime.conftest import Opens
+from tests.runtime.living import NOTE, SURFACE
+
+
+@pytest.mark.spec("RT-052", "RT-053", "RT-058", "RT-467")
+async def test_a_created_agent_is_public_named_listed_and_has_a_home(living: Opens, tmp_path: Path) -> None:
+    life = await living()
+    identity = await life.host.agents.create("helper", surface=SURFACE)
+    home = tmp_path / "agents" / "helper"
+    assert (identity.agent_id, identity.agent_home) == ("helper", str(home))
+    assert (identity.kind, identity.visibility) == (AgentKind.NAMED, Visibility.PUBLIC)
+    assert (identity.ownership, identity.profile_preset) == (Ownership.SELF_OWNED, ProfilePreset.PUBLIC_NAMED)
+    assert identity.lineage_parent_agent_id is None
+    for folder in ("memory", "notes", "work", "skills", ".holon"):
+        assert (home / folder).is_dir()
+    await life.at_rest("helper")
+    assert [entry.identity for entry in await life.host.views.agents()] == [
+        identity,
+        (await life.host.views.summary()).identity,
+    ]
+    assert (await life.ask("hello", "helper")).turn is not None
+
+
+@pytest.mark.spec("RT-052", "RT-053", "RT-055", "RT-056")
+async def test_the_default_agent_is_main_and_is_meant_where_none_is_named(living: Opens, tmp_path: Path) -> None:
+    life = await living()
+    identity = (await life.host.views.summary()).identity
+    assert (identity.agent_id, identity.kind, identity.is_default_agent) == ("main", AgentKind.DEFAULT, True)
+    assert (tmp_path / "agents" / "main").is_dir()
+    message = await life.host.views.message(None, await life.say("hello", None))
+    assert message.envelope.agent_id == "main"
+
+
+@pytest.mark.spec("RT-056")
+async def test_the_default_agents_name_is_a_setting(living: Opens) -> None:
+    life = await living(default_agent_id="ada")
+    assert (await life.host.views.summary()).identity.agent_id == "ada"
+    assert [entry.identity.agent_id for entry in await life.host.views.agents()] == ["ada"]
+
+
+@pytest.mark.spec("RT-053", "RT-059", "RT-063")
+async def test_a_temporary_agent_is_private_and_on_no_public_view(living: Opens) -> None:
+    life = await living()
+    identity = await life.host.agents.create_temporary(surface=SURFACE)
+    assert identity.agent_id.startswith("tmp_run_")
+    assert (identity.kind, identity.visibility) == (AgentKind.CHILD, Visibility.PRIVATE)
+    assert identity.profile_preset is ProfilePreset.PRIVATE_CHILD
+    assert [entry.identity.agent_id for entry in await life.host.views.agents()] == ["main"]
+    views = life.host.views
+    for view in (views.summary, views.snapshot, views.briefs, views.transcript, views.tasks, views.latency):
+        with pytest.raises(PrivateAgent):
+            await view(identity.agent_id)  # type: ignore[operator]
+    with pytest.raises(PrivateAgent):
+        await life.host.timers.listing(identity.agent_id)
+    with pytest.raises(PrivateAgent):
+        async for _ in life.host.events.follow(identity.agent_id, 0):
+            pass
+    assert (await life.host.views.summary(identity.agent_id, private=True)).identity == identity
+
+
+@pytest.mark.parametrize("agent_id", ["", "a b", "../x", "a/b", "tmp_x", "_runtime", ".hidden", "a..b", "x" * 65, "ä"])
+async def test_an_id_that_is_no_plain_name_is_refused(living: Opens, agent_id: str, tmp_path: Path) -> None:
+    life = await living()
+    with pytest.raises(InvalidInput, match="cannot be the id of an agent"):
+        await life.host.agents.create(agent_id, surface=SURFACE)
+    assert [folder.name for folder in (tmp_path / "agents").iterdir()] == ["main"]
+
+
+async def test_an_agent_is_made_once(living: Opens) -> None:
+    life = await living()
+    first = await life.host.agents.create("helper", surface=SURFACE, idempotency_key="k")
+    assert await life.host.agents.create("helper", surface=SURFACE, idempotency_key="k") == first
+    with pytest.raises(AgentExists, match="holon agent status helper"):
+        await life.host.agents.create("helper", surface=SURFACE)
+    with pytest.raises(IdempotencyMismatch):
+        await life.host.agents.create("other", surface=SURFACE, idempotency_key="k")
+
+
+async def test_an_archived_agent_is_out_of_service_and_its_records_stay(living: Opens) -> None:
+    life = await living()
+    await life.host.agents.create("helper", surface=SURFACE)
+    await life.at_rest("helper")
+    await life.host.timers.create("helper", TimerRequest(duration_ms=60_000, interval_ms=60_000), surface=SURFACE)
+    asked = await life.ask("hello", "helper")
+    await life.host.agents.archive("helper", "its job is done")
+    assert [entry.identity.agent_id for entry in await life.host.views.agents()] == ["main"]
+    for knock in (
+        life.say("again", "helper"),
+        life.host.lifecycle.resume("helper", SURFACE),
+        life.host.views.summary("helper"),
+    ):
+        with pytest.raises(AgentArchived):
+            await knock
+    events = await life.host.store.read(
+        lambda tx: tx.all("SELECT kind FROM events WHERE agent_id = 'helper' ORDER BY seq DESC LIMIT 1")
+    )
+    assert events == [("agent_archived",)]
+    stored = await life.host.store.read(lambda tx: tx.all("SELECT id FROM messages WHERE agent_id = 'helper'"))
+    assert stored == [(asked.envelope.id,)]
+
+
+@pytest.mark.spec("RT-069", "RT-193")
+async def test_the_whole_state_survives_a_restart(living: Opens, clock: ManualClock) -> None:
+    script = """
+rules:
+  - when: {pattern: "^work"}
+    rounds: [{tools: [{name: Note, input: {text: x}}]}, {text: done}]
+  - when: {pattern: "^rest"}
+    rounds: [{text: bye, tools: [{name: Sleep, input: {reason: later, duration_ms: 60000}}]}]
+  - when: {pattern: "^fail"}
+    rounds: [{fail: {kind: auth_error}}]
+"""
+    life = await living(script, clock=clock, tools=[NOTE])
+    for text in ("fail", "work", "rest"):
+        await life.ask(text)
+    await life.at_rest()
+    before = await life.host.views.summary()
+    await life.close()
+    life = await living(script, clock=clock, tools=[NOTE])
+    after = await life.host.views.summary()
+    assert after.agent == before.agent
+    assert after.token_usage == before.token_usage
+    assert after.closure == before.closure
+    state = after.agent
+    assert (state.status, state.total_message_count, state.total_model_rounds, state.turn_index) == (
+        AgentStatus.ASLEEP,
+        3,
+        3,
+        3,
+    )
+    assert state.sleeping_until == moment(clock.now_ms() + 60_000)
+    assert state.last_runtime_failure is not None
+    assert state.last_continuation is not None
+    assert state.last_turn_terminal is not None
+    assert (state.last_wake_reason, len(state.active_task_ids)) == ("operator_prompt", 1)
+
+
+@pytest.mark.spec("RT-070")
+def test_no_other_status_can_be_written() -> None:
+    assert [status.value for status in AgentStatus] == [
+        "booting",
+        "awake_idle",
+        "awake_running",
+        "awaiting_task",
+        "asleep",
+        "paused",
+        "stopped",
+    ]
+    with pytest.raises(ValueError, match="dozing"):
+        AgentStatus("dozing")
+
+
+@pytest.mark.spec("RT-071", "RT-478")
+async def test_an_agent_boots_idles_runs_and_falls_asleep_and_each_step_is_on_record(living: Opens) -> None:
+    life = await living()
+    await life.ask("hello")
+    await life.at_rest()
+    steps = [(e.payload["before"], e.payload["after"]) for e in await life.events("agent_state_changed")]
+    assert steps == [
+        ("booting", "awake_idle"),
+        ("awake_idle", "asleep"),
+        ("asleep", "awake_running"),
+        ("awake_running", "asleep"),
+    ]
+    assert all(event.payload["reason"] for event in await life.events("agent_state_changed"))
+
+
+@pytest.mark.spec("RT-071")
+async def test_with_more_in_its_queue_an_agent_idles_between_turns_and_does_not_sleep(living: Opens) -> None:
+    life = await living()
+    await life.host.lifecycle.pause("main", SURFACE)
+    for text in ("one", "two"):
+        await life.say(text)
+    newest = await life.newest()
+    await life.host.lifecycle.resume("main", SURFACE)
+    await life.at_rest()
+    steps = [e.payload["after"] for e in await life.events("agent_state_changed", after=newest)]
+    assert steps == ["awake_idle", "awake_running", "awake_idle", "awake_running", "asleep"]
+
+
+@pytest.mark.spec("RT-073", "RT-098")
+async def test_status_maps_to_awake_or_asleep(living: Opens) -> None:
+    life = await living()
+    assert (await life.host.views.summary()).mode == "asleep"
+    life.model.hold()
+    message_id = await life.say("hello")
+    await life.model.asked()
+    running = await life.host.views.summary()
+    assert (running.mode, running.closure.runtime_posture) == ("awake", "awake")
+    life.model.release()
+    await life.settled(message_id)
+    resting = await life.at_rest()
+    assert (resting.mode, resting.closure.runtime_posture) == ("asleep", "sleeping")
+
+
+@pytest.mark.spec("RT-075", "RT-188", "RT-193")
+async def test_counters_follow_what_the_agent_does(living: Opens, clock: ManualClock) -> None:
+    script = """
+rules:
+  - rounds:
+      - tools: [{name: Note, input: {text: a}}, {name: Note, input: {text: b}}]
+        usage: {input_tokens: 100, output_tokens: 10}
+      - text: done
+        usage: {input_tokens: 120, output_tokens: 5}
+"""
+    life = await living(script, clock=clock, tools=[NOTE])
+    await life.ask("go")
+    clock.move(1_000)
+    await life.settled(await life.webhook({"x": 1}))
+    state = await life.state()
+    assert (state.total_message_count, state.total_model_rounds) == (2, 4)
+    assert (state.total_input_tokens, state.total_output_tokens) == (440, 30)
+    assert [(entry.tool_name, entry.total_calls) for entry in state.tool_latency] == [("Note", 4)]
+    assert state.last_wake_reason == "webhook_event"
+    assert state.last_brief_at == moment(clock.now_ms())
+    usage = (await life.host.views.summary()).token_usage
+    assert (usage.total, usage.total_model_rounds, usage.last_turn) == (
+        TokenUsage.of(440, 30),
+        4,
+        TokenUsage.of(220, 15),
+    )
+
+
+@pytest.mark.spec("RT-075")
+async def test_an_acknowledgement_counts_as_the_last_brief(living: Opens, clock: ManualClock) -> None:
+    life = await living(clock=clock)
+    await life.host.lifecycle.pause("main", SURFACE)
+    clock.move(5_000)
+    await life.say("later")
+    assert (await life.state()).last_brief_at == moment(clock.now_ms())
+
+
+@pytest.mark.spec("RT-076")
+async def test_a_cut_of_the_window_is_counted_in_messages_and_the_newest_stay(living: Opens) -> None:
+    script = 'rules: [{when: {kind: operator_prompt}, rounds: [{tools: [{name: Note, input: {text: "{input}"}}]}]}]'
+    life = await living(script, tools=[NOTE])
+    for number in range(45):
+        await life.ask(f"number {number}")
+    state = await life.state()
+    shown = [item.text for item in life.model.requests[-1].conversation if hasattr(item, "text")]
+    assert state.compacted_message_count + len(shown) == state.total_message_count == 45
+    assert 0 < state.compacted_message_count < 45
+    assert "number 44" in shown[-1]
+    assert type(life.model.requests[-1].conversation[0]).__name__ == "UserText", "a window begins with a turn"
+
+
+async def test_long_turns_do_not_keep_the_window_from_being_cut(living: Opens) -> None:
+    """A turn with more entries than a cut keeps: the window begins with the newest turn, and is bounded."""
+    rounds = ", ".join("{tools: [{name: Note, input: {text: x}}]}" for _ in range(30))
+    life = await living(f"rules: [{{rounds: [{rounds}]}}]", tools=[NOTE])
+    for number in range(6):
+        await life.ask(f"number {number}")
+    state = await life.state()
+    shown = [item.text for item in life.model.requests[-1].conversation if hasattr(item, "text")]
+    assert state.compacted_message_count > 0
+    assert "number 5" in shown[-1]
+    assert len(life.model.requests[-1].conversation) < 200
+
+
+@pytest.mark.spec("RT-086")
+async def test_the_model_that_an_agent_uses_is_told_with_its_source(living: Opens) -> None:
+    life = await living(model_fallbacks=["scripted/echo"])
+    model = (await life.host.views.summary()).model
+    assert (model.source, model.runtime_default_model, model.effective_model) == (
+        "runtime_default",
+        "scripted/test",
+        "scripted/test",
+    )
+    assert (model.effective_fallback_models, model.override_model) == (["scripted/echo"], None)
+    await life.change(lambda state: msgspec.structs.replace(state, model_override="scripted/echo"))
+    model = (await life.host.views.summary()).model
+    assert (model.source, model.effective_model, model.override_model) == (
+        "agent_override",
+        "scripted/echo",
+        "scripted/echo",
+    )
+
+
+@pytest.mark.spec("RT-084")
+async def test_an_override_touches_later_turns_only(living: Opens) -> None:
+    life = await living('rules: [{rounds: [{tools: [{name: Note, input: {text: x}}]}, {text: scripted}]}]', tools=[NOTE])
+    life.model.hold()
+    first = await life.say("one")
+    await life.model.asked()
+    await life.change(lambda state: msgspec.structs.replace(state, model_override="scripted/echo"))
+    life.model.release()
+    await life.settled(first)
+    await life.ask("two")
+    assert [request.model for request in life.model.requests] == ["scripted/test", "scripted/test", "scripted/echo"]
+    turns = await life.turns()
+    assert [turn.terminal.last_assistant_message for turn in turns if turn.terminal] == ["scripted", "two"]
+
+
+async def test_agents_live_side_by_side(living: Opens) -> None:
+    life = await living()
+    await asyncio.gather(*(life.host.agents.create(f"agent-{n}", surface=SURFACE) for n in range(8)))
+    life.model.hold()
+    asked = [life.ask(f"hello {n}", f"agent-{n}") for n in range(8)]
+    together = asyncio.gather(*asked)
+    await life.model.asked()
+    while len(life.model.requests) < 8:
+        await asyncio.sleep(0.001)
+    status = await life.host.runtime_status()
+    assert (status.activity.state, status.activity.processing_agent_count) == ("processing", 8)
+    life.model.release()
+    done = await together
+    assert [s.turn.terminal.last_assistant_message for s in done if s.turn and s.turn.terminal] == [
+        f"hello {n}" for n in range(8)
+    ]
+
+
+async def test_a_home_has_one_host_at_a_time(living: Opens, tmp_path: Path) -> None:
+    life = await living()
+    with pytest.raises(HomeBusy, match="is in use by test"):
+        await Host.open(load_settings(tmp_path, {}))
+    await life.close()
+    life = await living()
+    assert (await life.ask("still here")).turn is not None
+
+
+@pytest.mark.spec("RT-060")
+async def test_a_run_on_a_named_agent_uses_its_identity_and_history(living: Opens) -> None:
+    life = await living('rules: [{when: {turn: 2}, rounds: [{text: "you said before"}]}]')
+    await life.ask("remember this")
+    result = await run_once(life.host, RunRequest(text="what did I say?", agent_id="main"))
+    assert (result.agent_id, result.final_text) == ("main", "you said before")
+    assert "remember this" in life.model.shown
+    assert (await life.host.views.summary()).identity.status is RegistryStatus.ACTIVE
