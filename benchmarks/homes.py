@@ -27,7 +27,7 @@ from holon.core.messages import AdmissionContext, DeliverySurface, MessageKind, 
 from holon.runtime.admission import Admission
 from holon.runtime.host import Host
 from holon.runtime.settings import Settings, load_settings
-from holon.store import Tx, agents
+from holon.store import Tx, agents, events
 
 T = TypeVar("T")
 
@@ -35,6 +35,9 @@ SCRATCH = Path(__file__).resolve().parents[1] / "build" / "bench"
 TEXT = "say hello to everyone"
 #: A short turn of the scripted model: admitted, begun, settled.
 COMMITS_PER_TURN = 3
+
+#: Longer than anything here may take; what takes longer hangs.
+WAIT_S = 60.0
 
 #: Nothing that is measured here should be held back by what protects a real home.
 UNBOUND = Limits(turns_per_hour=1_000_000_000, queue_length=1_000_000_000)
@@ -95,41 +98,58 @@ def add_agents(tx: Tx, home: Path, agent_ids: Iterable[str]) -> None:
 class Turns:
     """Prompts and the ends of their turns, seen from outside.
 
-    The end is heard from the commits, not read from the store: the third one that concerns the agent since its prompt
-    is the one that settled the turn. `check` makes sure afterwards that this was so.
+    The end is heard from the commits, not read from the store: a short turn leaves the same number of events each
+    time, and the last of them are committed when it is settled. `check` makes sure afterwards that this was so.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._open: dict[str, tuple[asyncio.Future[None], int]] = {}
+        self._newest: dict[str, int] = {}
+        self._open: dict[str, tuple[int, asyncio.Future[None]]] = {}
+        self._events_per_turn = 0
+        #: Commits that brought events, and turns that have ended.
         self.commits = self.turns = 0
-        host.store.listen(self._committed)
+
+    @classmethod
+    async def of(cls, host: Host, agent_id: str) -> Turns:
+        """Learns from a first turn of this agent what a turn leaves."""
+        turns = cls(host)
+        host.store.listen(turns._committed)
+        before = (await host.store.read(lambda tx: events.bounds(tx, agent_id))).newest
+        await host.inbox.admit(prompt(agent_id))
+        async with asyncio.timeout(WAIT_S):
+            while host.dispatcher.working:  # noqa: ASYNC110 - only this once; from then on the commits tell
+                await asyncio.sleep(0.001)
+        turns._events_per_turn = turns._newest[agent_id] - before
+        turns.turns = 1
+        return turns
 
     async def run(self, agent_id: str) -> float:
         """Prompts an agent at rest and waits until its turn is settled; seconds."""
         settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._open[agent_id] = (settled, COMMITS_PER_TURN)
+        self._open[agent_id] = (self._newest.get(agent_id, 0) + self._events_per_turn, settled)
         started = time.perf_counter()
         await self._host.inbox.admit(prompt(agent_id))
         await settled
         self.turns += 1
-        return time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        while agent_id in self._host.dispatcher.working:  # the next prompt finds it at rest
+            await asyncio.sleep(0)
+        return seconds
 
     async def check(self) -> None:
-        """Every turn has ended as completed: nothing was measured that did not happen."""
+        """Every turn has ended: nothing was measured that did not happen."""
         counts = dict(await self._host.store.read(_phases))
         if counts != {"terminal": self.turns}:
             raise RuntimeError(f"{self.turns} turns were measured, but the store has {counts}")
 
     def _committed(self, grown: dict[str, int]) -> None:
         self.commits += 1
-        for agent_id in grown:
-            settled, left = self._open.pop(agent_id, (None, 0))
-            if settled is None:
-                continue
-            if left > 1:
-                self._open[agent_id] = (settled, left - 1)
-            elif not settled.done():
+        for agent_id, newest in grown.items():
+            self._newest[agent_id] = newest
+            last, settled = self._open.get(agent_id, (newest + 1, None))
+            if settled is not None and newest >= last:
+                del self._open[agent_id]
                 settled.set_result(None)
 
 

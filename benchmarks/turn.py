@@ -6,6 +6,7 @@ nothing shares a commit, which is the dearest case.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from contextlib import closing
@@ -97,12 +98,8 @@ def measure(scale: Scale, progress: Progress) -> Result:
         "turns": sizes.turns,
         "commits_per_turn": found.commits_per_turn,
         "p99_ms": round(quantile(found.turns, 0.99) * 1000, 3),
-        "median_ms_by_tenth": [
-            round(middle(part) * 1000, 3) for part in _parts(found.turns, 10)
-        ],
-        "baseline_ms_by_tenth": [
-            round(middle(part) * 1000, 3) for part in _parts(found.baselines, 10)
-        ],
+        "median_ms_by_tenth": [round(middle(part) * 1000, 3) for part in _parts(found.turns, 10)],
+        "baseline_ms_by_tenth": [round(middle(part) * 1000, 3) for part in _parts(found.baselines, 10)],
     }
     if os.environ.get("WITH_LANGGRAPH"):
         from benchmarks import langgraph_turns
@@ -117,20 +114,21 @@ async def _turns(home: Path, sizes: Sizes, progress: Progress) -> Blocks:
     settings = homes.settings_for(home)
     async with await Host.open(settings) as host:
         await host.store.write(lambda tx: homes.add_agents(tx, home, [OLD, NEW]))
-        turns = homes.Turns(host)
-        for _ in range(WARM_UP):
+        turns = await homes.Turns.of(host, OLD)
+        for _ in range(WARM_UP - 1):
             await turns.run(OLD)
-        before, commits = host.store.size_bytes(), turns.commits
+        before, commits, begun = host.store.size_bytes(), turns.commits, turns.turns
         disk = bare.DurableCommits(home / "bare.sqlite3")
         share = await _commit_bytes(host, turns)
         times: list[float] = []
         baselines: list[float] = []
         while len(times) < sizes.turns:
             progress.say(f"turn {len(times):,} of {sizes.turns:,}")
-            times += [await turns.run(OLD) for _ in range(sizes.block)]
+            async with asyncio.timeout(homes.WAIT_S):
+                times += [await turns.run(OLD) for _ in range(sizes.block)]
             baselines += [disk.write([share] * homes.COMMITS_PER_TURN) for _ in range(sizes.block // 5)]
         disk.close()
-        counted = turns.turns - WARM_UP
+        counted = turns.turns - begun
         commits_per_turn = (turns.commits - commits) / counted
         bytes_per_turn = (host.store.size_bytes() - before) / counted
         for _ in range(WARM_UP):
@@ -138,7 +136,9 @@ async def _turns(home: Path, sizes: Sizes, progress: Progress) -> Blocks:
         progress.say("an old agent beside a new one")
         pairs = [(await turns.run(OLD), await turns.run(NEW)) for _ in range(sizes.edge)]
         await turns.check()
-    return Blocks(times, baselines, [old for old, _ in pairs], [new for _, new in pairs], commits_per_turn, bytes_per_turn)
+    return Blocks(
+        times, baselines, [old for old, _ in pairs], [new for _, new in pairs], commits_per_turn, bytes_per_turn
+    )
 
 
 async def _commit_bytes(host: Host, turns: homes.Turns) -> int:

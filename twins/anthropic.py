@@ -113,7 +113,7 @@ class AnthropicApi:
         return Refusal(529, fault.message or "Overloaded", type="overloaded_error")
 
     def failing_end(self, refusal: Refusal, reply: Reply, sent: int) -> list[StreamPart]:
-        return [Event("error", canonical(self.error_body(refusal, reply.ids.make("req_"))))]
+        return [Event("error", canonical(self.error_body(refusal, reply.ids.main("req_"))))]
 
     def error_body(self, refusal: Refusal, request_id: str) -> dict[str, Any]:
         return {
@@ -179,7 +179,7 @@ def _block(place: str, block: Mapping[str, Any]) -> Block:
 
 def _message(reply: Reply) -> dict[str, Any]:
     return {
-        "id": reply.ids.make("msg_"),
+        "id": reply.ids.main("msg_"),
         "type": "message",
         "role": "assistant",
         "model": reply.reading.model_name,

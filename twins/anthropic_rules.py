@@ -39,7 +39,12 @@ BLOCK_FIELDS: Mapping[str, frozenset[str]] = {
 }
 #: Blocks that cannot bear a mark.
 UNMARKABLE = ("thinking", "redacted_thinking")
-ROLE_OF_BLOCK = {"tool_use": "assistant", "thinking": "assistant", "redacted_thinking": "assistant", "tool_result": "user"}
+ROLE_OF_BLOCK = {
+    "tool_use": "assistant",
+    "thinking": "assistant",
+    "redacted_thinking": "assistant",
+    "tool_result": "user",
+}
 
 
 def check(body: Any, model: Model, betas: str) -> None:
@@ -251,7 +256,9 @@ def _tool_results(messages: Sequence[Mapping[str, Any]]) -> None:
                     "`tool_result` block must have a corresponding `tool_use` block in the previous message."
                 )
         if len(set(results)) < len(results):
-            raise _no(f"messages.{number}: each tool_use must have a single result. Found multiple `tool_result` blocks")
+            raise _no(
+                f"messages.{number}: each tool_use must have a single result. Found multiple `tool_result` blocks"
+            )
 
 
 def _merged(messages: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, list[dict[str, Any]]]]:

@@ -133,6 +133,13 @@ class Ids:
     def __init__(self, body: Any, call: int) -> None:
         self._seed = f"{call}\0{canonical(body)}"
         self._made = 0
+        self._main: dict[str, str] = {}
+
+    def main(self, prefix: str) -> str:
+        """The id of the answer itself: the same in each of its events."""
+        if prefix not in self._main:
+            self._main[prefix] = self.make(prefix)
+        return self._main[prefix]
 
     def make(self, prefix: str, length: int = 24) -> str:
         self._made += 1

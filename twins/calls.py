@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -47,3 +47,29 @@ class Call:
     bill: Bill | None = None
     #: The body of an answer that was not streamed.
     response: Any = None
+
+
+class Ledger:
+    """All calls of a twin."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+
+    def open(self, api: ApiName, path: str, headers: Mapping[str, str], at_ms: int) -> Call:
+        number = len(self._calls) + 1
+        shown = {name: value for name, value in headers.items() if name not in _SECRET}
+        call = Call(number, api, path, shown, None, at_ms, request_id=f"req_twin{number:06d}")
+        self._calls.append(call)
+        return call
+
+    def note(self, number: int, **changes: Any) -> None:
+        self._calls[number - 1] = replace(self._calls[number - 1], **changes)
+
+    def calls(self) -> list[Call]:
+        return list(self._calls)
+
+    def total(self) -> Bill:
+        return sum((call.bill for call in self._calls if call.bill is not None), Bill())
+
+
+_SECRET = frozenset({"authorization", "x-api-key"})

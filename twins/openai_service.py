@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from twins.api import KEY_PREFIX, Refusal, bearer, retry_headers
@@ -70,13 +71,13 @@ def headers(request_id: str) -> dict[str, str]:
 
 def refusal_of(fault: Fault, model_name: str) -> Refusal:
     status = fault.status or 500
-    type_, code, message = ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None, "Error"))
+    type_, code, message = ERRORS.get(
+        status, ("server_error" if status >= 500 else "invalid_request_error", None, "Error")
+    )
     if fault.code == "insufficient_quota":
         type_, message = "insufficient_quota", OUT_OF_QUOTA
     words = message.format(model=model_name, seconds=fault.retry_after or 1)
-    return Refusal(
-        status, fault.message or words, type=type_, code=fault.code or code, headers=retry_headers(fault)
-    )
+    return Refusal(status, fault.message or words, type=type_, code=fault.code or code, headers=retry_headers(fault))
 
 
 def find_model(prices: PriceList, body: Any, *, unknown_status: int) -> tuple[str, Model]:
@@ -117,13 +118,15 @@ def check_settings(body: Mapping[str, Any], model: Model) -> None:
                 raise unsupported(name)
 
 
+@dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the prompt as the model reads it: its text, and whether a cached prefix may end, or is marked, here."""
+    """A part of the prompt as the model reads it."""
 
-    def __init__(self, text: str, *, boundary: bool = False, breakpoint: Mapping[str, Any] | None = None) -> None:
-        self.text = text
-        self.boundary = boundary
-        self.breakpoint = breakpoint
+    text: str
+    #: Whether the newest input can end here: the service's own breakpoint stands behind such a piece.
+    boundary: bool = False
+    #: Whether the request has a breakpoint here.
+    breakpoint: bool = False
 
 
 def prompt_of(body: Mapping[str, Any], model: Model, scope: Sequence[Any], pieces: Sequence[Piece]) -> Prompt:

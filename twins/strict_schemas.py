@@ -8,7 +8,9 @@ from typing import Any
 from twins.api import Refusal
 
 #: Words that strict schemas may not use.
-FORBIDDEN = frozenset({"allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "patternProperties"})
+FORBIDDEN = frozenset(
+    {"allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "patternProperties"}
+)
 
 
 def check_strict(name: str, schema: Any, param: str) -> None:

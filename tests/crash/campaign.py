@@ -12,7 +12,7 @@ from random import Random
 
 from tests.crash.invariants import broken
 from tests.crash.nursery import Nursery
-from tests.crash.remains import Remains, read_remains
+from tests.crash.remains import Remains, has_begun, read_remains
 from tests.crash.worker import Job
 
 REST_S = 15.0
@@ -72,7 +72,7 @@ class Campaign:
         assert ended == -signal.SIGKILL, f"{self._where()}: the worker ended by itself ({ended}):\n{worker.said()}"
 
     def _check(self, when: str, *, at_rest: bool) -> None:
-        if not (self.home / "state" / "holon.sqlite3").exists():  # it died before it had begun
+        if not has_begun(self.home):
             return
         remains = read_remains(self.home)
         wrong = broken(remains, at_rest=at_rest) + self._rewritten(remains)

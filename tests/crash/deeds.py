@@ -104,7 +104,8 @@ def tour() -> list[Deed]:
     add(V.RETENTION)
     add(V.PROMPT, "ada", "nap")
     add(V.SETTLE)
-    add(V.PROMPT, text="slow")  # still open when the run ends: it is suspended, and taken up by the next one
+    add(V.PROMPT, text="slow")
+    add(V.WAIT, ms=40)  # the turn is open when the run ends: it is suspended, and taken up by the next one
     return lines
 
 

@@ -86,8 +86,8 @@ def claims_have_owners(r: Remains) -> Iterator[str]:
         if len(turns) != 1 or r.agents[agent_id]["state"].get("current_turn_id") != turns[0]["id"]:
             yield f"{agent_id} has the open turns {[turn['id'] for turn in turns]}"
     for message_id, turn in owners.items():
-        if r.queue[message_id]["status"] != "dequeued":
-            yield f"turn {turn['id']} is open and its message is {r.queue[message_id]['status']}"
+        if r.status(message_id) != "dequeued":
+            yield f"turn {turn['id']} is open and its message is {r.status(message_id)}"
 
 
 def turns_end_once(r: Remains) -> Iterator[str]:
@@ -103,8 +103,8 @@ def turns_end_once(r: Remains) -> Iterator[str]:
             yield f"turn {turn_id} is {turn['phase']} and its terminal record is {terminal}"
         if len(ended[turn_id]) != (terminal is not None):
             yield f"turn {turn_id} is {turn['phase']} and has {len(ended[turn_id])} ends in the log"
-        if terminal and r.queue[turn["message_id"]]["status"] not in fits[terminal["kind"]]:
-            yield f"turn {turn_id} {terminal['kind']}, its message is {r.queue[turn['message_id']]['status']}"
+        if terminal and r.status(turn["message_id"]) not in fits[terminal["kind"]]:
+            yield f"turn {turn_id} {terminal['kind']}, its message is {r.status(turn['message_id'])}"
 
 
 def operators_are_answered_once(r: Remains) -> Iterator[str]:
@@ -112,7 +112,7 @@ def operators_are_answered_once(r: Remains) -> Iterator[str]:
     by_message = grouped((brief["record"] for brief in r.briefs), "related_message_id")
     turns = {turn["message_id"]: turn for turn in r.turns.values()}
     for message_id, row in r.messages.items():
-        status, turn = r.queue[message_id]["status"], turns.get(message_id)
+        status, turn = r.status(message_id), turns.get(message_id)
         asked = row["envelope"]["kind"] == "operator_prompt"
         briefs = by_message[message_id]
         ends = [brief["kind"] for brief in briefs if brief["kind"] != "ack"]
@@ -193,17 +193,14 @@ def attempts_are_counted(r: Remains) -> Iterator[str]:
     """Every claim has a number: one, and one more for each time that a restart took it up."""
     taken_up = Counter(event["message_id"] for event in r.events_of("turn_resumed"))
     for turn in r.turns.values():
-        entry = r.queue[turn["message_id"]]
-        if entry["attempt"] != 1 + taken_up[turn["message_id"]]:
-            yield f"{turn['message_id']} was taken up {taken_up[turn['message_id']]} times; attempt {entry['attempt']}"
+        attempt = r.queue.get(turn["message_id"], {}).get("attempt")
+        if attempt != 1 + taken_up[turn["message_id"]]:
+            yield f"{turn['message_id']} was taken up {taken_up[turn['message_id']]} times; its attempt is {attempt}"
 
 
 def timers_fire_once(r: Remains) -> Iterator[str]:
     """Each fire is on record once, and each tick in the queue belongs to one fire."""
-    fires = grouped(
-        ({**event["payload"], "timer_id": event["payload"]["timer_id"]} for event in r.events_of("timer_fired")),
-        "timer_id",
-    )
+    fires = grouped((event["payload"] for event in r.events_of("timer_fired")), "timer_id")
     ticks = Counter(_timer_of(row) for row in r.messages.values())
     for timer in r.timers:
         record, mine = timer["record"], fires[timer["id"]]

@@ -5,21 +5,21 @@ It reads the tables with SQL of its own, so that a mistake in the store cannot h
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+
+import msgspec
 
 from tests.crash.deeds import Deed
 from tests.crash.outside import Answer, Outside, Stamp
 from tests.crash.worker import Job
 
 Row = dict[str, Any]
-K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,21 @@ class Remains:
     def events_of(self, kind: str) -> list[Row]:
         return [event for event in self.events if event["kind"] == kind]
 
+    def status(self, message_id: str) -> str:
+        """Where a message stands in the queue."""
+        return str(self.queue[message_id]["status"]) if message_id in self.queue else "in no queue"
+
     def open_turns(self) -> list[Row]:
         return [turn for turn in self.turns.values() if turn["phase"] != "terminal"]
+
+
+def has_begun(home: Path) -> bool:
+    """Whether a process got as far as making the tables; before that there is nothing to look at."""
+    path = home / "state" / "holon.sqlite3"
+    if not path.exists():
+        return False
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'agents'").fetchone() is not None
 
 
 def read_remains(home: Path) -> Remains:
@@ -97,7 +110,7 @@ _JSON = ("record", "envelope", "state", "identity", "payload", "data")
 
 
 def _row(row: sqlite3.Row) -> Row:
-    return {name: json.loads(row[name]) if name in _JSON else row[name] for name in row.keys()}  # noqa: SIM118
+    return {name: msgspec.json.decode(row[name]) if name in _JSON else row[name] for name in row.keys()}  # noqa: SIM118
 
 
 def _keyed(rows: list[Row], key: str) -> dict[str, Row]:

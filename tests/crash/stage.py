@@ -7,11 +7,12 @@ import os
 import signal
 
 from holon.core.codec import Input
+from holon.providers.scripts import parse_script
 from holon.tools.registry import CallContext, Tool, ToolOutcome
 from tests.crash.outside import Outside
 
 #: The first word of an input says what its turn does.
-SCRIPT = r"""
+_RULES = r"""
 rules:
   - when: {kind: timer_tick}
     rounds: [{text: noticed, delay_ms: 2}]
@@ -53,8 +54,12 @@ rules:
     rounds: [{delay_ms: 2, fail: {kind: auth_error, message: the key has expired}}]
   - when: {pattern: '^slow'}
     rounds: [{text: at last, delay_ms: 180}]
+  - when: {pattern: '^patient'}
+    rounds: [{delay_ms: 150, tools: [{name: Stamp, input: {ms: 150}}]}, {text: done, delay_ms: 150}]
   - when: {pattern: '^very slow'}
     rounds: [{text: at long last, delay_ms: 20000}]
+  - when: {pattern: '^stuck then more'}
+    rounds: [{tools: [{name: Stamp, input: {ms: 20000}}, {name: Stamp}]}]
   - when: {pattern: '^stuck'}
     rounds: [{tools: [{name: Stamp, input: {ms: 20000}}]}, {text: 'told: {result}'}]
   - when: {pattern: '^broken'}
@@ -74,6 +79,9 @@ rules:
     rounds: [{tools: [{name: Die}]}, {text: 'told: {result}'}]
   - rounds: [{text: 'heard {input}', delay_ms: 3}]
 """
+
+#: Read once, in the nursery: a worker should not spend its life on parsing.
+SCRIPT = parse_script(_RULES, source="the crash tests")
 
 
 class Pause(Input, frozen=True, kw_only=True):

@@ -28,6 +28,8 @@ from tests.crash.deeds import Deed, Plan, tour
 from tests.crash.doing import SURFACE, Doer
 from tests.crash.outside import Outside
 
+#: A watchdog so impatient that a slow round of the scripted model is a stall.
+IMPATIENT_MS = 80
 #: Messages that may wait before the load holds back, so that a home can be worked off soon after.
 BACKLOG = 25
 AT_ONCE = 6
@@ -107,7 +109,6 @@ async def _walk(doer: Doer, outside: Outside, plan: Plan) -> None:
     while (deed := plan.deed(n)) is not None:
         await doer.do(deed)
         n += 1
-    await asyncio.sleep(0.12)  # what was asked for last is under way
 
 
 async def _storm(host: Host, doer: Doer, outside: Outside, plan: Plan, end: float) -> None:
@@ -184,7 +185,7 @@ def main() -> None:
     asked = parser.parse_args()
     job = Job(home=asked.home, seconds=asked.seconds, kill_at=asked.kill_at)
     if asked.plan == "tour":
-        job = msgspec.structs.replace(job, deeds=tour(), stall_ms=80)
+        job = msgspec.structs.replace(job, deeds=tour(), stall_ms=IMPATIENT_MS)
     elif asked.plan != "rest":
         job = msgspec.structs.replace(job, seed=int(asked.plan))
     sys.exit(work(job))

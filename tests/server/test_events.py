@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from holon.core.codec import from_plain, to_plain
 from holon.core.events import Event, EventCategory
 from holon.core.presentation import DisplayMode, present, shown_in
 from holon.store.histories import NEWEST
-from tests.server.harness import Running, running
+from tests.server.harness import Running, running, until
 
 STREAM = "/agents/main/events/stream"
 
@@ -103,7 +104,7 @@ def test_a_stream_goes_on_after_the_last_event_that_the_client_saw(server: Runni
 
 @pytest.mark.parametrize("last", ["x", "-1", "1.5", "²", "9" * 30])
 def test_a_last_event_id_that_is_no_number_is_refused(server: Running, last: str) -> None:
-    answer = server.local.get(STREAM, headers={"Last-Event-ID": last.encode("utf-8")})
+    answer = server.local.get(STREAM, headers={b"Last-Event-ID": last.encode()})
 
     assert (answer.status_code, answer.json()["field"]) == (400, "Last-Event-ID")
 
@@ -285,9 +286,21 @@ def test_what_a_lower_display_level_hides_is_replayed_all_the_same(server: Runni
 
 
 def test_a_client_that_leaves_is_forgotten(server: Running) -> None:
-    from tests.server.harness import until
+    for _ in range(10):
+        with follow(server, after_seq=0) as stream:
+            stream.event()
+            assert server.host.events._waiters
+        until(lambda: not server.host.events._waiters)
 
-    with follow(server, after_seq=0) as stream:
-        stream.event()
-        assert server.host.events._waiters
+
+def test_a_client_that_stops_reading_and_leaves_is_forgotten_too(server: Running) -> None:
+    for _ in range(8):
+        server.settled(server.prompt("x" * 500_000))
+
+    with socket.socket(socket.AF_UNIX) as idle:
+        idle.connect(server.socket_path)
+        idle.sendall(f"GET {STREAM}?after_seq=0 HTTP/1.1\r\nhost: holon\r\n\r\n".encode())
+        assert b"200 OK" in idle.recv(1_000)
+        until(lambda: server.host.events._waiters)
+
     until(lambda: not server.host.events._waiters)

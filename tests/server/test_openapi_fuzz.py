@@ -19,7 +19,7 @@ from holon.server import routes
 from tests.server.harness import TOKEN, Running, running, short_home
 
 load_all_checks()
-CHECKED = CHECKS.get_by_names(
+CHECKED: Any = CHECKS.get_by_names(
     ["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance"]
 )
 OPERATIONS = sorted(
@@ -48,7 +48,7 @@ def document(fuzzed: Running) -> Any:
 @pytest.mark.parametrize(("method", "path"), sorted(set(OPERATIONS) - EXCLUDED))
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fitting", "breaking"])
 def test_every_answer_is_one_that_the_document_knows(
-    document: Any, method: str, path: str, mode: GenerationMode
+    fuzzed: Running, document: Any, method: str, path: str, mode: GenerationMode
 ) -> None:
     operation = document[path][method.upper()]
     described = operation.definition.raw
@@ -64,9 +64,13 @@ def test_every_answer_is_one_that_the_document_knows(
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def send(case: schemathesis.Case) -> None:
+    def send(case: schemathesis.Case[Any]) -> None:
         if "agent_id" in (case.path_parameters or {}) and path != "/control/agents/{agent_id}/create":
             case.path_parameters["agent_id"] = "main"  # a name that is made up is refused before anything else
+            fuzzed.local.post("/control/agents/main/resume")  # so is everything that is sent to a stopped agent
+        if "token" in (case.path_parameters or {}):
+            trigger = fuzzed.local.post("/control/agents/main/trigger/reveal").json()
+            case.path_parameters["token"] = trigger["trigger_url"].rpartition("/")[2]
         case.call_and_validate(headers={"authorization": f"Bearer {TOKEN}"}, checks=CHECKED)
 
     send()

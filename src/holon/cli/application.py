@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 import re
 import traceback
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 import holon
-from holon.cli import agents, config, debug, timers, triggers
-from holon.cli.inspection import events, status, tail, transcript
 from holon.cli.output import BUG, DONE, MISUSED, complain
-from holon.cli.prompt import prompt
-from holon.cli.run import run
-from holon.cli.serve import serve, shutdown
-from holon.cli.waking import wake
 from holon.core.errors import DeveloperError, HolonError, InvalidInput
 
 HELP = """Holon: a runtime for agents that live long.
@@ -37,41 +32,31 @@ If something is wrong, look in this order:
   holon serve                      in the foreground, to see it happen
 """
 
-app = typer.Typer(
-    name="holon",
-    help=HELP,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-for command in (run, serve, prompt, status, tail, transcript, events, wake, shutdown):
-    app.command()(command)
-for name, group in (
-    ("agent", agents.app),
-    ("timer", timers.app),
-    ("trigger", triggers.app),
-    ("config", config.app),
-    ("debug", debug.app),
-):
-    app.add_typer(group, name=name)
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version.", is_eager=True, callback=lambda wanted: _version(wanted)),
-    ] = False,
-) -> None:
-    """Replaced by `HELP`."""
+#: Command or group of commands -> its module here, and its name there. Only what is called is loaded.
+COMMANDS = {
+    "run": "run:run",
+    "serve": "serve:serve",
+    "prompt": "prompt:prompt",
+    "status": "inspection:status",
+    "tail": "inspection:tail",
+    "transcript": "inspection:transcript",
+    "events": "inspection:events",
+    "wake": "waking:wake",
+    "shutdown": "serve:shutdown",
+    "agent": "agents:app",
+    "timer": "timers:app",
+    "trigger": "triggers:app",
+    "config": "config:app",
+    "debug": "debug:app",
+}
 
 
 def invoke(arguments: list[str]) -> int:
     """Runs one command and returns its exit code. What goes wrong is said in one sentence with the next step."""
     as_json = "--json" in arguments
+    called = [name for name in arguments[:1] if name in COMMANDS]
     try:
-        code = tree().main(args=arguments or ["--help"], prog_name="holon", standalone_mode=False)
+        code = tree(*called).main(args=arguments or ["--help"], prog_name="holon", standalone_mode=False)
     except HolonError as error:
         return _said(error, as_json)
     except _UsageError as error:
@@ -84,9 +69,33 @@ def invoke(arguments: list[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
-def tree() -> Any:
-    """The commands as the parser sees them."""
+def tree(*names: str) -> Any:
+    """The commands of these names, or all of them, as the parser sees them."""
+    app = typer.Typer(
+        name="holon",
+        help=HELP,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in names or COMMANDS:
+        module, _, attribute = COMMANDS[name].partition(":")
+        found = getattr(import_module(f"holon.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
     return typer.main.get_command(app)
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=lambda wanted: _version(wanted)),
+    ] = False,
+) -> None:
+    pass
 
 
 # What the parser raises for a wrong command line. It has no public name, but its child has.

@@ -116,6 +116,7 @@ def events(
     order = "desc" if after_seq is None else "asc"
     page = client.get(agent_path(agent_id, "events"), after_seq=after_seq, limit=limit, order=order)
     page["events"].sort(key=lambda raw: raw["event_seq"])
+    page["order"] = "asc"
     if seat.json and not following:
         emit(page)
         return

@@ -58,7 +58,10 @@ def _wait(seat: Seat, agent_id: str, message_id: str, after_seq: int) -> int:
         with Progress(Style.for_output(as_json=seat.json)) as progress:
             outcome = await_outcome(client, agent_id, message_id, after_seq=after_seq, on_event=progress.show)
     except KeyboardInterrupt:
-        remark(f"left: agent {agent_id} goes on with {message_id}; look with 'holon tail --agent {agent_id} --follow'")
+        if not seat.json:
+            remark(
+                f"left: agent {agent_id} goes on with {message_id}; look with 'holon tail --agent {agent_id} --follow'"
+            )
         return INTERRUPTED
     seat.answer(outcome, outcome.text)
     return EXIT_CODES[outcome.final_status]

@@ -62,7 +62,8 @@ def run(
         with progress:
             result = _through(client, request, progress) if through_daemon else _here(seat, request, progress)
     except KeyboardInterrupt:
-        remark(_farewell(progress.agent_id, through_daemon))
+        if not seat.json:
+            remark(_farewell(progress.agent_id, through_daemon))
         raise typer.Exit(INTERRUPTED) from None
     _print(seat, result)
     raise typer.Exit(EXIT_CODES[result.final_status.value])
@@ -94,7 +95,7 @@ async def _run_here(seat: Seat, request: RunRequest, progress: Progress) -> RunR
 
 def _farewell(agent_id: str | None, through_daemon: bool) -> str:
     if agent_id is None:
-        return "interrupted: nothing was admitted yet"
+        return "interrupted: nothing was heard of the turn yet; if its message was admitted, it is taken up again"
     if through_daemon:
         return f"left: agent {agent_id} goes on; look with 'holon tail --agent {agent_id} --follow'"
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -19,12 +19,28 @@ from holon.core.prompts import PromptFrame
 from holon.core.usage import InputBuckets, TokenUsage
 
 
+class Freeform(Record, frozen=True, kw_only=True):
+    """A tool's one argument as plain text that a grammar holds, for services that can take it so (OpenAI's)."""
+
+    #: The argument that the text is.
+    argument: str
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+
 class ToolSpec(Record, frozen=True, kw_only=True):
     """A tool as a model is told of it, neutral of any transport."""
 
     name: str
     description: str
     input_schema: dict[str, Any]
+    #: Instead of the schema, where the transport can.
+    freeform: Freeform | None = None
+
+
+#: The only key of a tool call's input when the model's arguments were no JSON object; its value is what the model
+#: wrote. No tool has such a field, so that the registry refuses the call and the model is told.
+INVALID_ARGUMENTS = "_invalid_arguments"
 
 
 class ProviderRequest(Record, frozen=True, kw_only=True):
@@ -87,8 +103,18 @@ class FailureKind(StrEnum):
         )
 
 
+class PromptCapability(StrEnum):
+    """What a transport does with a prompt on its way to the service."""
+
+    FULL_REQUEST_ONLY = "full_request_only"
+    PROMPT_CACHE_KEY = "prompt_cache_key"
+    PROMPT_CACHE_BLOCKS = "prompt_cache_blocks"
+    INCREMENTAL_RESPONSES = "incremental_responses"
+    CONTEXT_MANAGEMENT = "context_management"
+
+
 class ProviderFailure(ProviderError):
-    """One attempt failed. The kind is found by evidence: status, exception type, shape; never by words."""
+    """One attempt failed. The kind is found by evidence: status, exception type, shape; never by a model's words."""
 
     code = "provider_failure"
 

@@ -72,6 +72,4 @@ def _own_card(match: str, given: Mapping[str, Any], known: ModelCard | None) -> 
 
 def _refuse_unknown(where: str, given: Mapping[str, Any], allowed: set[str]) -> None:
     if unknown := sorted(set(given) - allowed):
-        raise InvalidSettings(
-            f"{where} has no field {unknown[0]!r}", hint="it may have: " + ", ".join(sorted(allowed))
-        )
+        raise InvalidSettings(f"{where} has no field {unknown[0]!r}", hint="it may have: " + ", ".join(sorted(allowed)))

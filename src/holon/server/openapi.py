@@ -19,7 +19,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 import holon
 from holon.core.codec import dumps
-from holon.server import auth, problems
+from holon.server import auth, problems, sse
 
 DESCRIPTION = """\
 Over the local socket nobody is asked for a token; over TCP every route that is not marked as open wants
@@ -40,6 +40,17 @@ _REFUSALS = {
     503: "The server cannot do this now.",
 }
 _ALWAYS = (400, 500, 503)
+#: Type of a request -> one that works.
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "PromptRequest": {"text": "What is new?"},
+    "EnqueueRequest": {"text": "the build is red", "origin": {"kind": "channel", "channel_id": "ci"}},
+    "WakeRequest": {"reason": "the build has ended", "source": "ci"},
+    "TimerRequest": {"duration_ms": 3_600_000, "summary": "look again"},
+    "ControlRequest": {"action": "pause"},
+    "AbortRequest": {"mode": "abort"},
+    "RotateRequest": {"ttl_ms": 86_400_000},
+    "NoFields": {},
+}
 _METHODS = ("get", "post")
 #: Routes that take whatever they are sent.
 _RAW_BODIES = ("/webhooks/", "/callbacks/")
@@ -91,6 +102,9 @@ def finish(document: dict[str, Any]) -> dict[str, Any]:
         if schema := schemas.get(type_.__name__):
             if type_.__struct_config__.forbid_unknown_fields:
                 schema["additionalProperties"] = False
+            schema |= getattr(type_, "__openapi__", {})
+            if type_.__name__ in EXAMPLES:
+                schema["examples"] = [EXAMPLES[type_.__name__]]
             if "__doc__" in vars(type_) and type_.__doc__:
                 schema.setdefault("description", inspect.cleandoc(type_.__doc__))
     return document
@@ -108,6 +122,9 @@ def _finish_operation(method: str, path: str, operation: dict[str, Any]) -> None
         for content in body["content"].values():
             body["required"] = content["schema"] == (schema := _without_null(content["schema"]))
             content["schema"] = schema
+    for response in operation["responses"].values():
+        if stream := response["content"].get(sse.MEDIA_TYPE):
+            stream["schema"] = {"type": "string", "description": "Frames with `id`, `event` and `data`."}
     if auth.is_open(method, path):
         operation["security"] = []
     else:

@@ -6,7 +6,8 @@ from typing import Annotated, TypeVar
 
 from litestar import Response
 from litestar.di import NamedDependency
-from litestar.params import HeaderParameter, PathParameter
+from litestar.openapi import ResponseSpec
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from holon.core.codec import Record
 from holon.runtime.admission import KEY_CHARS
@@ -31,6 +32,17 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+#: A number in one of an agent's logs.
+Sequence = Annotated[
+    int | None,
+    QueryParameter(
+        ge=0,
+        le=2**63 - 1,
+        schema_extra={"minimum": 0},  # a zero is left out of the document otherwise
+        description="A number in the agent's log.",
+    ),
+]
+
 
 class Accepted(Record, frozen=True, kw_only=True, omit_defaults=False):
     """The message is durable: it will be worked on even if the process dies now."""
@@ -38,6 +50,11 @@ class Accepted(Record, frozen=True, kw_only=True, omit_defaults=False):
     agent_id: str
     message_id: str
     ok: bool = True
+
+
+def replays(content: type) -> dict[int, ResponseSpec]:
+    """The answer to a repeated request, for the document."""
+    return {200: ResponseSpec(content, description="The first answer again: `Idempotency-Replayed` is `true`.")}
 
 
 def replayable(content: T, *, status: int, replayed: bool) -> Response[T]:

@@ -118,7 +118,8 @@ def count_by_status(tx: Tx, visibility: Visibility | None = None) -> dict[str, i
 def newest_failure(tx: Tx) -> RuntimeFailure | None:
     """The latest failure of an agent that has not completed a turn since."""
     rows = tx.all(
-        "SELECT state FROM agents WHERE registry_status = 'active' AND failed_at IS NOT NULL ORDER BY failed_at DESC LIMIT 1"
+        "SELECT state FROM agents WHERE registry_status = 'active' AND failed_at IS NOT NULL"
+        " ORDER BY failed_at DESC LIMIT 1"
     )
     return loads(rows[0][0], AgentState).last_runtime_failure if rows else None
 

@@ -14,13 +14,13 @@ from holon.core.clock import to_ms
 from holon.core.codec import loads
 from holon.core.ids import first_id
 from holon.core.retention import FamilyCut, HistoryCut, RetentionFamily
+from holon.store import sqlite
 from holon.store.transaction import Tx
 
 #: Entries of each history that stay whatever their age.
 NEWEST = 200
+#: Rows from which the size of all is estimated.
 SAMPLE = 50
-#: What a row takes beside its text: keys, times, and its share of a page that is never quite full.
-ROW_BYTES = 160
 
 _EVENTS, _TRANSCRIPT, _BRIEFS = RetentionFamily.EVENTS, RetentionFamily.TRANSCRIPT, RetentionFamily.BRIEFS
 _TEXT = {_EVENTS: "payload", _TRANSCRIPT: "data", _BRIEFS: "record"}
@@ -139,10 +139,11 @@ def _nth_newest_brief(tx: Tx, agent_id: str, nth: int) -> str | None:
 
 def _cut(tx: Tx, family: RetentionFamily, agent_id: str, below: int | str, rows: int) -> HistoryCut:
     text, place = _TEXT[family], _PLACE[family]
-    row = tx.one(
-        f"SELECT AVG(LENGTH({text})) FROM"
-        f" (SELECT {text} FROM {family} WHERE agent_id = ? AND {place} < ? ORDER BY {place} LIMIT ?) AS sample",
+    sample = tx.all(
+        f"SELECT LENGTH({text}) FROM {family} WHERE agent_id = ? AND {place} < ? ORDER BY {place} LIMIT ?",
         *(agent_id, below, SAMPLE),
     )
-    row_bytes = ROW_BYTES + float(row[0] or 0) if row else ROW_BYTES
-    return HistoryCut(family=family, agent_id=agent_id, below=below, rows=rows, estimated_bytes=int(rows * row_bytes))
+    taken = sum(sqlite.row_bytes(row[0]) for row in sample)
+    return HistoryCut(
+        family=family, agent_id=agent_id, below=below, rows=rows, estimated_bytes=rows * taken // max(1, len(sample))
+    )

@@ -15,10 +15,13 @@ from holon.core.ids import first_id
 from holon.core.retention import RetentionFamily
 from holon.core.tasks import TaskRecord
 from holon.core.timers import Timer
-from holon.store.histories import ROW_BYTES, SAMPLE
+from holon.store import sqlite
+from holon.store.histories import SAMPLE
 from holon.store.transaction import Tx
 
 _PAGE = 500
+#: What a used key's answer, and an ended timer's or task's record, usually take.
+_KEY_BYTES, _ENDED_BYTES = 100, 400
 
 
 class Measure(NamedTuple):
@@ -32,12 +35,12 @@ def measure(tx: Tx, family: RetentionFamily, before_ms: int, kept: Collection[st
         case RetentionFamily.IDEMPOTENCY:
             row = tx.one("SELECT COUNT(*) FROM idempotency WHERE created_at < ?", before_ms)
             rows = int(row[0]) if row else 0
-            return Measure(rows, rows * ROW_BYTES)
+            return Measure(rows, rows * sqlite.row_bytes(_KEY_BYTES))
         case RetentionFamily.MESSAGES:
             return _measure_messages(tx, before_ms, kept)
         case RetentionFamily.TIMERS | RetentionFamily.TASKS:
             rows = sum(1 for _ in _ended(tx, family, before_ms))
-            return Measure(rows, rows * 3 * ROW_BYTES)
+            return Measure(rows, rows * sqlite.row_bytes(_ENDED_BYTES))
         case _:
             raise AssertionError(f"{family} is a history")
 
@@ -97,7 +100,7 @@ def _message_bytes(tx: Tx, message_id: str) -> int:
         " UNION ALL SELECT LENGTH(c.record) FROM turns t JOIN tool_calls c ON c.turn_id = t.id WHERE t.message_id = ?",
         *(message_id, message_id, message_id),
     )
-    return 2 * ROW_BYTES + sum(int(row[0]) + ROW_BYTES for row in rows)
+    return sqlite.row_bytes(0) + sum(sqlite.row_bytes(row[0]) for row in rows)
 
 
 def _remove_messages(tx: Tx, before_ms: int, kept: Collection[str], limit: int) -> int:

@@ -21,7 +21,8 @@ from holon.store.histories import History
 from holon.store.transaction import Tx
 
 DAY_MS = 86_400_000
-BATCH_ROWS = 1_000
+#: A batch of a pass: about ten milliseconds during which other writes wait.
+BATCH_ROWS = 500
 
 #: What is left of the ages, step by step, when the store is too big. The last step leaves only what is protected.
 _SHARES = (*(2.0**-halvings for halvings in range(13)), 0.0)
@@ -74,7 +75,7 @@ async def enforce(store: Store, policy: RetentionPolicy) -> dict[str, int]:
         while batch := await store.write(partial(apply, plan=found, limit_rows=BATCH_ROWS), Transition.RETENTION):
             taken.update(batch)
         removed.update(taken)
-        if not taken or found.reason is RetentionReason.AGE:
+        if not taken or not 0 < policy.max_bytes < await store.read(sqlite.size_bytes):
             break
     while removed and await store.give_back():
         pass

@@ -11,6 +11,10 @@ from holon.store.transaction import Tx
 CLUSTERED = "WITHOUT ROWID"
 BUSY_MS = 5_000
 
+_PAGE_BYTES = 4_096
+#: What a row takes beside its text: keys, times, and its share of a page that is never quite full.
+_ROW_BYTES = 160
+
 _READER = (f"busy_timeout = {BUSY_MS}", "temp_store = MEMORY", "cache_size = -16000")
 _WRITER = (
     *_READER,
@@ -49,6 +53,12 @@ def render(sql: str) -> str:
 def size_bytes(tx: Tx) -> int:
     """What the records take, without pages that were freed."""
     return (_pragma(tx, "page_count") - _pragma(tx, "freelist_count")) * _pragma(tx, "page_size")
+
+
+def row_bytes(text: int) -> int:
+    """What a row takes whose text has this length: beyond a quarter of a page, text goes to pages of its own."""
+    inline = text + _ROW_BYTES
+    return inline if inline <= _PAGE_BYTES // 4 else _ROW_BYTES + _PAGE_BYTES * -(-text // _PAGE_BYTES)
 
 
 def spare_pages(tx: Tx) -> int:

@@ -15,10 +15,9 @@ from holon.core.transcripts import TranscriptEntry
 from holon.runtime.latency import TurnLatency
 from holon.runtime.views import AgentStateSnapshot
 from holon.server.openapi import refusals
-from holon.server.parameters import AgentId, DefaultedAgentId, TheHost
+from holon.server.parameters import AgentId, DefaultedAgentId, Sequence, TheHost
 
 Limit = Annotated[int, QueryParameter(ge=1, le=500, description="How many at most, the newest.")]
-BeforeSeq = Annotated[int | None, QueryParameter(ge=0, le=2**63 - 1, description="Only entries below this number.")]
 
 
 @get("/agents/list", summary="All public agents", tags=["agents"], responses=refusals())
@@ -61,7 +60,7 @@ async def briefs(host: TheHost, agent_id: DefaultedAgentId = None, limit: Limit 
     responses=refusals(404, 409),
 )
 async def transcript(
-    host: TheHost, agent_id: DefaultedAgentId = None, limit: Limit = 50, before_seq: BeforeSeq = None
+    host: TheHost, agent_id: DefaultedAgentId = None, limit: Limit = 50, before_seq: Sequence = None
 ) -> list[TranscriptEntry]:
     return await host.views.transcript(agent_id, limit, before_seq=before_seq)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 from litestar import Request, Response, get, post
 from litestar.params import FromPath, JSONBody
 
@@ -18,13 +17,13 @@ from holon.runtime.waking import WakeOutcome, WakeRequest
 from holon.server.auth import caller_of
 from holon.server.bodies import NoFields
 from holon.server.openapi import refusals
-from holon.server.parameters import Accepted, AgentId, IdempotencyKey, TheHost, replayable
+from holon.server.parameters import Accepted, AgentId, IdempotencyKey, TheHost, replayable, replays
 
 
 class PromptRequest(Input, frozen=True, kw_only=True):
     """What the operator says. It interjects: a turn that runs takes it up at its next safe point."""
 
-    text: Annotated[str, msgspec.Meta(examples=["What is new?"])]
+    text: str
     actor_id: str | None = None
     priority: Priority = Priority.INTERJECT
     metadata: dict[str, Any] | None = None
@@ -37,7 +36,7 @@ class PromptRequest(Input, frozen=True, kw_only=True):
     status_code=202,
     summary="Say something to an agent, as its operator",
     tags=["control"],
-    responses=refusals(404, 409, 413, 422, 429),
+    responses=refusals(404, 409, 413, 422, 429) | replays(Accepted),
 )
 async def prompt(
     host: TheHost,
@@ -97,7 +96,7 @@ async def wake(
     status_code=201,
     summary="Make a public agent of this name",
     tags=["control"],
-    responses=refusals(409, 422),
+    responses=refusals(409, 422) | replays(AgentIdentity),
 )
 async def create(
     host: TheHost,

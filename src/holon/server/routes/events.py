@@ -18,11 +18,10 @@ from holon.core.presentation import Presentation, present
 from holon.runtime.views import EventQuery
 from holon.server import sse
 from holon.server.openapi import refusals
-from holon.server.parameters import AgentId, TheHost
+from holon.server.parameters import AgentId, Sequence, TheHost
 
 MAX_SEQ = 2**63 - 1
 
-Sequence = Annotated[int | None, QueryParameter(ge=0, le=MAX_SEQ, description="A number in the agent's log.")]
 Limit = Annotated[int, QueryParameter(ge=1, le=512, description="How many events at most.")]
 Projection = Annotated[
     Literal["operator", "local_debug"],

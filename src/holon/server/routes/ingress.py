@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from litestar import Request, Response, post
@@ -23,9 +23,9 @@ from holon.runtime.admission import Admission
 from holon.server.auth import caller_of
 from holon.server.bodies import message_body
 from holon.server.openapi import refusals
-from holon.server.parameters import Accepted, AgentId, DefaultedAgentId, IdempotencyKey, TheHost, replayable
+from holon.server.parameters import Accepted, AgentId, DefaultedAgentId, IdempotencyKey, TheHost, replayable, replays
 
-_REFUSALS = refusals(404, 409, 413, 422, 429)
+_RESPONSES = refusals(404, 409, 413, 422, 429) | replays(Accepted)
 
 #: A header that names the type of an event, and the source that sends it.
 EVENT_TYPE_HEADERS = (
@@ -38,10 +38,13 @@ EVENT_TYPE_HEADERS = (
 class EnqueueRequest(Input, frozen=True, kw_only=True):
     """A message from outside: one of `text`, `json` and `body`. Its labels follow from `origin`, not from claims."""
 
+    #: What the document says beyond the fields.
+    __openapi__: ClassVar = {"oneOf": [{"required": ["text"]}, {"required": ["json"]}, {"required": ["body"]}]}
+
     kind: Literal["channel_event", "webhook_event"] | None = None
     origin: ChannelOrigin | WebhookOrigin | None = None
     priority: Literal["next", "normal", "background"] | None = None
-    text: Annotated[str, msgspec.Meta(examples=["the build is red"])] | None = None
+    text: str | None = None
     json: Any = msgspec.UNSET
     body: TextBody | JsonBody | None = None
     metadata: dict[str, Any] | None = None
@@ -58,7 +61,7 @@ class EnqueueRequest(Input, frozen=True, kw_only=True):
     status_code=202,
     summary="Send a message from a channel or a webhook",
     tags=["ingress"],
-    responses=_REFUSALS,
+    responses=_RESPONSES,
 )
 async def enqueue(
     host: TheHost,
@@ -93,7 +96,7 @@ async def enqueue(
     status_code=202,
     summary="Deliver a webhook: any JSON or text",
     tags=["ingress"],
-    responses=_REFUSALS,
+    responses=_RESPONSES,
 )
 async def webhook(
     host: TheHost,

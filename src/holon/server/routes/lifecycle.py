@@ -24,6 +24,8 @@ _ACTIONS = {
 
 
 class ControlRequest(Input, frozen=True, kw_only=True):
+    """What to do with the agent; `start` is another word for `resume`."""
+
     action: Literal["pause", "resume", "start", "stop"]
 
 

@@ -13,7 +13,7 @@ from holon.runtime.timers import TimerRequest
 from holon.server.auth import caller_of
 from holon.server.bodies import NoFields
 from holon.server.openapi import refusals
-from holon.server.parameters import AgentId, IdempotencyKey, TheHost, replayable
+from holon.server.parameters import AgentId, IdempotencyKey, TheHost, replayable, replays
 
 
 @post(
@@ -21,7 +21,7 @@ from holon.server.parameters import AgentId, IdempotencyKey, TheHost, replayable
     status_code=201,
     summary="Wake an agent later, once or at an interval",
     tags=["timers"],
-    responses=refusals(404, 409, 422),
+    responses=refusals(404, 409, 422) | replays(Timer),
 )
 async def create(
     host: TheHost,

@@ -1,0 +1,160 @@
+"""Restart: a home with a long history and many agents. How soon is it ready again?
+
+The history is made by the runtime's own steps (admit, begin, answer), many in one transaction, so its records are the
+real ones. Some messages still wait and some turns are open, as a killed process would leave them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import homes
+from benchmarks.measures import Measure, Result, Scale, middle
+from benchmarks.processes import fresh, seconds_until_ready
+from benchmarks.progress import Progress
+from holon.core.conversation import TextBlock
+from holon.core.usage import TokenUsage
+from holon.providers.attempts import RoundOutcome, timeline_of
+from holon.providers.contract import AttemptOutcome, AttemptRecord, ProviderResponse, StopReason
+from holon.runtime.admission import admit
+from holon.runtime.beginning import Begun, begin
+from holon.runtime.host import Host
+from holon.runtime.rounds import RoundTimes, record_answer
+from holon.runtime.windows import Windows
+from holon.store import Store, Tx
+from holon.tools.registry import ToolRegistry
+
+LIMIT_S = 2.0
+MODEL = "scripted/echo"
+#: Turns in one transaction of the build.
+BATCH = 1_000
+
+
+class Sizes(NamedTuple):
+    messages: int
+    agents: int
+    #: Turns that were open, and messages that waited, when the process died.
+    open_turns: int
+    waiting: int
+    repeats: int
+
+
+SIZES = {
+    Scale.QUICK: Sizes(60, 10, 2, 3, 1),
+    Scale.NORMAL: Sizes(100_000, 1_000, 20, 100, 5),
+    Scale.FULL: Sizes(300_000, 3_000, 60, 300, 9),
+}
+
+
+def measure(scale: Scale, progress: Progress) -> Result:
+    sizes = SIZES[scale]
+    with homes.scratch() as home:
+        database = homes.settings_for(home).database_path
+        _build(home, sizes, progress)
+        size = database.stat().st_size
+        opened, bare, served = [], [], []
+        for number in range(sizes.repeats):
+            progress.say(f"start {number + 1} of {sizes.repeats}")
+            bare.append(fresh(_open_bare, database))
+            opened.append(fresh(_open_host, home))
+            served.append(seconds_until_ready(home))
+    return Result(
+        measures=[
+            Measure(
+                what=f"host ready, {sizes.messages:,} messages, {sizes.agents:,} agents",
+                unit="s",
+                ours=middle(opened),
+                baseline=middle(bare),
+                baseline_is="opening the database and counting its agents",
+                limit=LIMIT_S,
+                limit_is="until it works",
+            ),
+            Measure(
+                what="'holon serve' ready on that home",
+                unit="s",
+                ours=middle(served),
+                baseline=middle(bare),
+                baseline_is="opening the database and counting its agents",
+                limit=LIMIT_S,
+                limit_is="from the command to its ready line",
+            ),
+        ],
+        details={
+            **sizes._asdict(),
+            "database_mb": round(size / 1e6),
+            "first_host_s": round(opened[0], 3),
+            "first_serve_s": round(served[0], 3),
+        },
+    )
+
+
+def _build(home: Path, sizes: Sizes, progress: Progress) -> None:
+    agents = [f"agent-{n}" for n in range(sizes.agents)]
+    store = Store(homes.settings_for(home).database_path)
+    try:
+        store.write_now(lambda tx: homes.add_agents(tx, home, agents))
+        history = History()
+        for first in range(0, sizes.messages, BATCH):
+            progress.say(f"the history is made: message {first:,} of {sizes.messages:,}")
+            some = range(first, min(first + BATCH, sizes.messages))
+            store.write_now(lambda tx, some=some: [history.turn(tx, agents[n % len(agents)]) for n in some])  # type: ignore[misc]
+        store.write_now(lambda tx: [history.open_turn(tx, agent_id) for agent_id in agents[: sizes.open_turns]])
+        store.write_now(lambda tx: [history.wait(tx, agent_id) for agent_id in agents[-sizes.waiting :]])
+    finally:
+        store.close()
+
+
+class History:
+    """The steps of short turns, as the dispatcher takes them, without waiting for anything."""
+
+    def __init__(self) -> None:
+        self._windows, self._registry = Windows(), ToolRegistry.of([])
+        usage = TokenUsage.of(20, 6)
+        attempt = AttemptRecord(
+            provider="scripted",
+            model_ref=MODEL,
+            attempt=1,
+            max_attempts=3,
+            outcome=AttemptOutcome.SUCCEEDED,
+            advanced_to_fallback=False,
+            duration_ms=0.1,
+            token_usage=usage,
+        )
+        response = ProviderResponse(blocks=[TextBlock(text=homes.TEXT)], stop_reason=StopReason.END_TURN, usage=usage)
+        self._outcome = RoundOutcome(response=response, timeline=timeline_of(MODEL, [attempt]))
+
+    def turn(self, tx: Tx, agent_id: str) -> None:
+        begun = self.open_turn(tx, agent_id)
+        times = RoundTimes(0.0, tx.now_ms, tx.now_ms, 0.1)
+        record_answer(tx, begun.turn, self._outcome, times, self._registry, homes.UNBOUND)
+
+    def open_turn(self, tx: Tx, agent_id: str) -> Begun:
+        self.wait(tx, agent_id)
+        begun = begin(tx, agent_id, limits=homes.UNBOUND, model_default=MODEL, find_window=self._windows.find)
+        assert isinstance(begun, Begun)
+        self._windows.grow(agent_id, begun.window, begun.added, after_seq=begun.stored.state.window_after)
+        return begun
+
+    def wait(self, tx: Tx, agent_id: str) -> None:
+        admit(tx, agent_id, homes.prompt(agent_id), homes.UNBOUND)
+
+
+def _open_host(home: Path) -> float:
+    async def open_() -> float:
+        started = time.perf_counter()
+        async with await Host.open(homes.settings_for(home)):
+            return time.perf_counter() - started
+
+    return homes.run(open_())
+
+
+def _open_bare(database: Path) -> float:
+    started = time.perf_counter()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("SELECT COUNT(*) FROM agents").fetchone()
+        return time.perf_counter() - started

@@ -1,0 +1,108 @@
+"""Lowering: what every wire needs on the way from the neutral request to a body. Pure; the rest stands in each wire.
+
+A conversation may have been written by several models of several services, and a turn may have ended between a call
+and its result. Services refuse what does not fit their own rules, and would refuse it again in each later request; so
+here it is made to fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from holon.core.conversation import (
+    AssistantBlocks,
+    ConversationItem,
+    ToolResultBlock,
+    ToolResults,
+    UserText,
+    tool_uses,
+)
+from holon.core.prompts import PromptBlock, PromptFrame, Stability
+from holon.providers.contract import INVALID_ARGUMENTS, ProviderRequest, ToolSpec
+from holon.providers.schemas import SchemaMode, without_nulls
+
+#: What stands for a result that was never written: the turn was ended between the call and its result.
+NO_RESULT = "no result: the turn was ended before this call was done"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """An item of the conversation, and its number in the request: cache marks name items by number."""
+
+    number: int
+    item: ConversationItem
+
+
+def model_name(model_ref: str) -> str:
+    """What the service calls the model: everything behind the provider's name."""
+    return model_ref.partition("/")[2]
+
+
+def prompt_blocks(frame: PromptFrame) -> list[PromptBlock]:
+    """The frame's blocks in order, with what belongs to one turn at the end, and none that is blank."""
+    blocks = [block for block in frame.blocks if block.text.strip()]
+    return sorted(blocks, key=lambda block: block.stability is Stability.TURN_SCOPED)
+
+
+def system_text(frame: PromptFrame) -> str:
+    return "\n\n".join(block.text for block in prompt_blocks(frame))
+
+
+def replayed(request: ProviderRequest) -> Iterator[Numbered]:
+    """The conversation with each call's result right behind it, whatever was said in between; orphans are left out."""
+    items = request.conversation
+    for number, item in enumerate(items):
+        match item:
+            case UserText(text=text) if text.strip():
+                yield Numbered(number, item)
+            case AssistantBlocks(blocks=blocks) if blocks:
+                yield Numbered(number, item)
+                if calls := [use.id for use in tool_uses(blocks)]:
+                    yield _results_of(calls, number, items)
+            case _:
+                pass  # blank, or results: they went out behind their calls
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """The arguments that a model wrote. What is no JSON object goes on as it was written, and is refused there."""
+    if not text.strip():
+        return {}
+    try:
+        decoded = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {INVALID_ARGUMENTS: text}
+    return decoded if isinstance(decoded, dict) else {INVALID_ARGUMENTS: text}
+
+
+def tool_input(arguments: dict[str, Any], name: str, tools: list[ToolSpec], mode: SchemaMode) -> dict[str, Any]:
+    """The arguments as the tool's own schema knows them."""
+    if mode is SchemaMode.RELAXED or INVALID_ARGUMENTS in arguments:
+        return arguments
+    schema = next((tool.input_schema for tool in tools if tool.name == name), None)
+    return arguments if schema is None else without_nulls(arguments, schema)
+
+
+def portable_name(name: str) -> str:
+    """A tool's name as every service takes it. A model may have called a tool that never existed, by any name."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def _results_of(calls: list[str], number: int, items: list[ConversationItem]) -> Numbered:
+    found: dict[str, ToolResultBlock] = {}
+    place = number
+    for later in range(number + 1, len(items)):
+        match items[later]:
+            case AssistantBlocks(blocks=blocks) if blocks:
+                break
+            case ToolResults(results=results):
+                found |= {result.tool_use_id: result for result in results}
+                place = later
+            case _:
+                pass
+    lost = {call: ToolResultBlock(tool_use_id=call, content=NO_RESULT, is_error=True) for call in calls}
+    return Numbered(place, ToolResults(results=[found.get(call, lost[call]) for call in calls]))
