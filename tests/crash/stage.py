@@ -56,7 +56,7 @@ rules:
   - when: {pattern: '^slow'}
     rounds: [{text: at last, delay_ms: 180}]
   - when: {pattern: '^dawdle'}
-    rounds: [{text: never in a hurry, delay_ms: 1200}]
+    rounds: [{text: never in a hurry, delay_ms: 600}]
   - when: {pattern: '^patient'}
     rounds: [{delay_ms: 150, tools: [{name: Stamp, input: {ms: 150}}]}, {text: done, delay_ms: 150}]
   - when: {pattern: '^very slow'}

@@ -33,6 +33,7 @@ from tests.providers.wires import (
     Wire,
     call,
     results,
+    until,
 )
 from twins import Answer, Chunk, CodexOutput, Fault, FaultKind, Quirk, Rule, Script, ToolCall, Twin, When
 from twins import StopReason as Stop
@@ -220,12 +221,11 @@ async def test_arguments_that_are_no_json_reach_the_runtime_and_may_be_sent_agai
 
 @every_wire
 async def test_a_conversation_that_other_services_wrote_is_taken(wire):
+    sealed_elsewhere = "openai-reasoning:rs_1:gAAA" if wire.transport == "anthropic_messages" else "EqQB"
     foreign: list[ConversationItem] = [
         AssistantBlocks(
             blocks=[
-                ThinkingBlock(text="sealed", signature="openai-reasoning:rs_1:gAAA")
-                if wire.id == "anthropic"
-                else TextBlock(text="so"),
+                ThinkingBlock(text="sealed", signature=sealed_elsewhere),
                 ThinkingBlock(text="unsigned"),
                 TextBlock(text=" "),
                 ToolUseBlock(id="call_x", name="no such tool!", input={}),
@@ -261,9 +261,9 @@ async def test_a_tool_with_a_grammar_is_called_with_free_text(wire):
 
 async def test_a_strict_calls_nulls_are_what_was_left_out():
     told = Answer(tools=[ToolCall(name="Weather", input={"city": "Bern", "days": None})])
-    async with Twin.start(Script(rules=[Rule(answers=[told])])) as twin:
-        async with RESPONSES.open(twin, schema_mode=SchemaMode.STRICT) as provider:
-            answer = await provider.respond(RESPONSES.asking("go"))
+    script, strict = Script(rules=[Rule(answers=[told])]), SchemaMode.STRICT
+    async with Twin.start(script) as twin, RESPONSES.open(twin, schema_mode=strict) as provider:
+        answer = await provider.respond(RESPONSES.asking("go"))
     assert tool_uses(answer.blocks)[0].input == {"city": "Bern"}
 
 
@@ -339,8 +339,7 @@ async def test_a_cancelled_attempt_ends_at_once_and_the_provider_goes_on():
     script = Script(rules=[Rule(when=When(pattern="never"), fault=Fault(kind=FaultKind.STALL))])
     async with Twin.start(script) as twin, ANTHROPIC.open(twin) as provider:
         task = asyncio.create_task(provider.respond(ANTHROPIC.asking("never")))
-        while not twin.calls:
-            await asyncio.sleep(0.01)
+        await until(lambda: twin.calls)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

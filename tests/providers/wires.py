@@ -1,5 +1,6 @@
 """The wires under test: each real transport over its official SDK, pointed at a twin."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -140,3 +141,12 @@ def results(**by_id: str) -> ToolResults:
 def words(count: int, start: str = "w") -> str:
     """A text of about so many tokens."""
     return start + " apple" * (count - 1)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Waits until it holds, for at most five seconds."""
+    for _ in range(500):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to hold within 5 s")

@@ -136,9 +136,9 @@ def admit(tx: Tx, agent_id: str, admission: Admission, limits: Limits) -> Admitt
         if first := idempotency.seen(tx, f"admit/{agent_id}", key, print_):
             return Admitted(agent_id=agent_id, message_id=loads(first, Admitted).message_id, duplicate=True)
     _check_running(agent_id, standing.status)
-    if standing.pending >= limits.queue_length and not _runtime_owned(admission):
+    if (waiting := tx.waiting(agent_id)) >= limits.queue_length and not _runtime_owned(admission):
         raise QueueFull(
-            f"{standing.pending} messages wait for agent {agent_id!r} already",
+            f"{waiting} messages wait for agent {agent_id!r} already",
             hint="let it work them off, or raise limits.queue_length",
         )
     envelope = normalise(agent_id, admission, tx.now_ms)

@@ -27,7 +27,6 @@ class Standing(NamedTuple):
     visibility: str
     registry_status: str
     status: str
-    pending: int
 
 
 class StoredAgent(NamedTuple):
@@ -37,7 +36,7 @@ class StoredAgent(NamedTuple):
 
     @property
     def standing(self) -> Standing:
-        return Standing(self.identity.visibility, self.identity.status, self.state.status, self.counters.pending)
+        return Standing(self.identity.visibility, self.identity.status, self.state.status)
 
 
 _COLUMNS = (
@@ -47,6 +46,7 @@ _COLUMNS = (
 
 
 def insert(tx: Tx, identity: AgentIdentity, state: AgentState) -> None:
+    tx.kept.pop(identity.agent_id, None)
     tx.run(
         "INSERT INTO agents (id, visibility, registry_status, parent_agent_id, status, created_at, identity, state)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -68,16 +68,12 @@ def get(tx: Tx, agent_id: str) -> StoredAgent | None:
 
 
 def standing(tx: Tx, agent_id: str) -> Standing | None:
-    """The columns beside the records: nothing is decoded, because every admission asks."""
-    row = tx.one(
-        "SELECT a.visibility, a.registry_status, a.status, c.event_seq, c.queue_seq, c.transcript_seq, c.pending"
-        " FROM agents a JOIN counters c ON c.scope = a.id WHERE a.id = ?",
-        agent_id,
-    )
-    if row is None:
-        return None
-    visibility, registry_status, status, *places = row
-    return Standing(visibility, registry_status, status, tx.know_places(agent_id, *places).pending)
+    """Every admission asks: so nothing is decoded, and messages that are admitted together ask once."""
+    known: Standing | None = tx.kept.get(agent_id)
+    if known is None:
+        row = tx.one("SELECT visibility, registry_status, status FROM agents WHERE id = ?", agent_id)
+        known = tx.kept[agent_id] = Standing(*row) if row else None
+    return known
 
 
 def listing(tx: Tx, *, visibility: Visibility | None = None, after: str = "", limit: int = 1_000) -> list[StoredAgent]:
@@ -100,6 +96,7 @@ def children(tx: Tx, parent_agent_id: str) -> list[StoredAgent]:
 
 def save_state(tx: Tx, state: AgentState) -> None:
     """Writes the whole state. `pending` is counted beside it and filled in when it is read."""
+    tx.kept.pop(state.id, None)
     tx.run(
         "UPDATE agents SET status = ?, failed_at = ?, state = ? WHERE id = ?",
         state.status,
@@ -110,6 +107,7 @@ def save_state(tx: Tx, state: AgentState) -> None:
 
 
 def save_identity(tx: Tx, identity: AgentIdentity) -> None:
+    tx.kept.pop(identity.agent_id, None)
     tx.run(
         "UPDATE agents SET visibility = ?, registry_status = ?, parent_agent_id = ?, identity = ? WHERE id = ?",
         identity.visibility,

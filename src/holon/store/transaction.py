@@ -39,12 +39,14 @@ class Places:
 class Tx:
     """Everything done through one `Tx` commits together or not at all."""
 
-    __slots__ = ("_connection", "_events", "_places", "at", "emitted", "noted", "now_ms")
+    __slots__ = ("_connection", "_events", "_places", "at", "emitted", "kept", "noted", "now_ms")
 
     def __init__(self, connection: Cursor, now_ms: int, at: Transition | None = None) -> None:
         self._connection = connection
         self._events: list[tuple[str, str, str | None, str | None, str]] = []
         self._places: dict[str, Places] = {}
+        #: What was read here and still holds, by scope. Whoever changes it takes it out.
+        self.kept: dict[str, Any] = {}
         #: How much is noted here that is not yet in the database: events, and places that were taken.
         self.noted = 0
         #: The newest event number of each log that this transaction wrote to; read after the commit.
@@ -90,6 +92,11 @@ class Tx:
     def count_waiting(self, scope: str, more: int) -> None:
         """Somebody joined those who wait, or left them."""
         self._counted(scope).pending += more
+
+    def waiting(self, scope: str) -> int:
+        """How many messages wait."""
+        places = self._places.get(scope) or self._look_up(scope)
+        return places.pending if places else 0
 
     def know_places(self, scope: str, event_seq: int, queue_seq: int, transcript_seq: int, pending: int) -> Places:
         """Where a scope stands: as this transaction has counted, else as its row says, which then need not be read."""

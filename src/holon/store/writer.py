@@ -121,9 +121,9 @@ class Writer:
         tx = self._begin()
         done: list[Done] = []
         for write in batch:
-            before = (tx.noted, self._connection.total_changes)
+            before = self._connection.total_changes + tx.noted
             done.append(self._run_one(tx, write.fn, write.at))
-            if done[-1].failure is not None and before != (tx.noted, self._connection.total_changes):
+            if done[-1].failure is not None and self._connection.total_changes + tx.noted > before:
                 break
         else:
             flushed = self._run_one(tx, Tx.flush_events)
