@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 KILLS  ?= 1000
-CODE   := $(wildcard src tests tools benchmarks examples)
+CODE   := $(wildcard src twins tests tools benchmarks examples)
 
 hash   = $(shell cksum < requirements/$(1).lock 2>/dev/null | cut -d' ' -f1)
 DEV   := .venv/.stamp-dev-$(call hash,dev)

@@ -1,4 +1,4 @@
-"""`python -m twins`: a twin as a process of its own. Prints its addresses as one line of JSON, and runs until it is ended."""
+"""`python -m twins`: a twin as a process of its own. It prints its addresses as a line of JSON and runs until ended."""
 
 from __future__ import annotations
 

@@ -109,8 +109,11 @@ class AnthropicApi:
         tokens = max(reading.prompt.tokens, window + 1)
         return Refusal(400, f"prompt is too long: {tokens} tokens > {window} maximum")
 
-    def failure(self, fault: Fault, reply: Reply) -> Refusal:
+    def failure(self, fault: Fault, reading: Reading) -> Refusal:
         return Refusal(529, fault.message or "Overloaded", type="overloaded_error")
+
+    def failed_whole(self, refusal: Refusal, reply: Reply) -> dict[str, Any]:
+        raise refusal
 
     def failing_end(self, refusal: Refusal, reply: Reply, sent: int) -> list[StreamPart]:
         return [Event("error", canonical(self.error_body(refusal, reply.ids.main("req_"))))]
@@ -133,6 +136,10 @@ class AnthropicApi:
         if model is None or model.caching != "marks":
             raise Refusal(404, f"model: {name}", type="not_found_error")
         return model
+
+
+#: What the model does not read: marks, and the seal of a thinking block.
+_NOT_READ = frozenset({"cache_control", "signature"})
 
 
 def _turns(messages: list[dict[str, Any]]) -> Iterator[Turn]:
@@ -173,7 +180,7 @@ def _block(place: str, block: Mapping[str, Any]) -> Block:
     mark = next((part["cache_control"] for part in [block, *parts] if part.get("cache_control")), None)
     if parts:
         block = {**block, "content": [{k: v for k, v in part.items() if k != "cache_control"} for part in parts]}
-    text = rendered(block, without=frozenset({"cache_control"}))
+    text = rendered(block, without=_NOT_READ)
     return Block(f"{place}\n{text}", count(text), KEEP_MS[mark.get("ttl", "5m")] if mark else None)
 
 

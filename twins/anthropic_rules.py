@@ -13,30 +13,17 @@ from typing import Any
 
 from twins.api import Refusal
 from twins.billing import Model
+from twins.fields import fields_of, kinds_of
 
 MOST_MARKS = 4
 KEEP = ("5m", "1h")
 
-FIELDS = frozenset(
-    "cache_control container diagnostics inference_geo max_tokens messages metadata model output_config service_tier "
-    "speed stop_sequences stream system temperature thinking tool_choice tools top_k top_p".split()
-)
+FIELDS = fields_of("anthropic", "request")
+MESSAGE_FIELDS = fields_of("anthropic", "message")
+TOOL_FIELDS = fields_of("anthropic", "tool")
+BLOCK_FIELDS = kinds_of("anthropic", "block")
 #: Fields that a beta header opens.
 BETA_FIELDS = {"context_management": "context-management-", "mcp_servers": "mcp-client-"}
-TOOL_FIELDS = frozenset(
-    "allowed_callers cache_control defer_loading description eager_input_streaming input_examples input_schema name "
-    "strict type".split()
-)
-#: The fields of each kind of block that a client may send.
-BLOCK_FIELDS: Mapping[str, frozenset[str]] = {
-    "text": frozenset({"type", "text", "cache_control", "citations"}),
-    "image": frozenset({"type", "source", "cache_control"}),
-    "document": frozenset({"type", "source", "cache_control", "citations", "context", "title"}),
-    "tool_use": frozenset({"type", "id", "name", "input", "cache_control", "caller", "toolset_name"}),
-    "tool_result": frozenset({"type", "tool_use_id", "content", "is_error", "cache_control"}),
-    "thinking": frozenset({"type", "thinking", "signature"}),
-    "redacted_thinking": frozenset({"type", "data"}),
-}
 #: Blocks that cannot bear a mark.
 UNMARKABLE = ("thinking", "redacted_thinking")
 ROLE_OF_BLOCK = {
@@ -104,13 +91,13 @@ def _fields(body: Any, betas: str) -> None:
     for number, message in enumerate(body["messages"]):
         if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
             raise _no(f"messages.{number}.{'role' if 'content' in message else 'content'}: Field required")
-        for name in message.keys() - {"role", "content"}:
+        for name in message.keys() - MESSAGE_FIELDS:
             raise _no(f"messages.{number}.{name}: Extra inputs are not permitted")
 
 
 def _marks(body: Mapping[str, Any]) -> None:
     marks = [place["cache_control"] for place in marked_places(body) if place.get("cache_control")]
-    automatic = body.get("cache_control")
+    automatic = body.get("cache_control") or {}
     target = _last_markable(body).get("cache_control") if automatic else None
     if target and target.get("ttl", "5m") != automatic.get("ttl", "5m"):
         raise _no(
@@ -195,7 +182,7 @@ def _system_message(messages: Sequence[Mapping[str, Any]], number: int, model: M
 
 
 def _block(block: Any, role: str, path: str) -> None:
-    kind = block.get("type") if isinstance(block, dict) else None
+    kind = str(block.get("type") if isinstance(block, dict) else None)
     if kind not in BLOCK_FIELDS:
         known = ", ".join(f"'{name}'" for name in BLOCK_FIELDS)
         raise _no(f"{path}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {known}")
@@ -244,16 +231,16 @@ def _tool_results(messages: Sequence[Mapping[str, Any]]) -> None:
         if missing:
             raise _no(
                 f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-                f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
-                "message."
+                f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the "
+                "next message."
             )
         before = [block["id"] for block in merged[place - 1][2] if block["type"] == "tool_use"] if place else []
         results = [block.get("tool_use_id") for block in blocks if block["type"] == "tool_result"]
         for result in results:
             if role == "user" and result not in before:
                 raise _no(
-                    f"messages.{number}.content: unexpected `tool_use_id` found in `tool_result` blocks: {result}. Each "
-                    "`tool_result` block must have a corresponding `tool_use` block in the previous message."
+                    f"messages.{number}.content: unexpected `tool_use_id` found in `tool_result` blocks: {result}. "
+                    "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
                 )
         if len(set(results)) < len(results):
             raise _no(
@@ -321,6 +308,6 @@ def _thinking(body: Mapping[str, Any]) -> None:
     if calls_tools and blocks[0]["type"] not in ("thinking", "redacted_thinking"):
         raise _no(
             f"messages.{number}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
-            f"`{blocks[0]['type']}`. When `thinking` is enabled, a final `assistant` message must start with a thinking "
-            "block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
+            f"`{blocks[0]['type']}`. When `thinking` is enabled, a final `assistant` message must start with a "
+            "thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
         )

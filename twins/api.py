@@ -109,7 +109,7 @@ class Event:
 
     def encode(self) -> bytes:
         head = f"event: {self.name}\n" if self.name else ""
-        return f"{head}data: {self.data}\n\n".encode()
+        return f"{head}data: {self.data}\n\n".encode("utf-8", "replace")  # half a surrogate pair has no bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +172,16 @@ class Api(Protocol):
 
     def overflow(self, reading: Reading) -> Refusal: ...
 
-    def failure(self, fault: Fault, reply: Reply) -> Refusal | dict[str, Any]:
-        """A model that fails after it began, told to someone who did not ask for a stream."""
+    def failure(self, fault: Fault, reading: Reading) -> Refusal:
+        """The error of a model that fails after it began."""
+        ...
+
+    def failed_whole(self, refusal: Refusal, reply: Reply) -> dict[str, Any]:
+        """The failure, told to someone who did not ask for a stream; a service that tells it by a status raises it."""
         ...
 
     def failing_end(self, refusal: Refusal, reply: Reply, sent: int) -> list[StreamPart]:
-        """The same, at the end of a stream of so many events."""
+        """The failure, told at the end of a stream of so many events."""
         ...
 
     def error_body(self, refusal: Refusal, request_id: str) -> Any: ...

@@ -1,8 +1,8 @@
 """The prompt caches of the services, simulated: which part of a prompt is read, which is written, which is fresh.
 
-Two kinds. A marked prompt is cached where it says so: Anthropic's `cache_control`, and OpenAI's breakpoints from GPT-5.6
-on. A plain prompt is cached by itself, in steps of 128 tokens: OpenAI before GPT-5.6. Nothing here reads a clock: the
-time comes with each call.
+Two kinds. A marked prompt is cached where it says so: Anthropic's `cache_control`, and OpenAI's breakpoints from
+GPT-5.6 on. A plain prompt is cached by itself, in steps of 128 tokens: OpenAI before GPT-5.6. Nothing here reads a
+clock: the time comes with each call.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class PromptCache:
         if prompt.tokens < AUTOMATIC_MINIMUM:
             return CacheUse(read=0, written=0, written_1h=0, fresh=prompt.tokens)
         ends = range(AUTOMATIC_STEP, prompt.tokens + 1, AUTOMATIC_STEP)
-        steps = (repr(prompt.token_ids[end - AUTOMATIC_STEP : end]) for end in ends)
+        steps = (" ".join(map(str, prompt.token_ids[end - AUTOMATIC_STEP : end])) for end in ends)
         names = _prefix_names(prompt.scope, steps)[1:]
         known = next((n for n, name in enumerate(names) if not self._alive(name, now_ms)), len(names)) * AUTOMATIC_STEP
         read = known if known >= AUTOMATIC_MINIMUM else 0

@@ -29,7 +29,7 @@ class ChatApi:
     overflow_in_stream = False
 
     def __init__(self, prices: PriceList, quirks: Iterable[Quirk] | None = None) -> None:
-        """With quirks, even none, it is the compatible provider: it takes any model and ignores fields it does not know."""
+        """With quirks, even none, it is the compatible provider: it takes any model, and ignores unknown fields."""
         self._prices = prices
         self._compatible = quirks is not None
         self._quirks = frozenset(quirks or ())
@@ -93,14 +93,17 @@ class ChatApi:
         tokens = max(reading.prompt.tokens, window + 1)
         return Refusal(
             400,
-            f"This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. "
-            "Please reduce the length of the messages.",
+            f"This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} "
+            "tokens. Please reduce the length of the messages.",
             code="context_length_exceeded",
             param="messages",
         )
 
-    def failure(self, fault: Fault, reply: Reply) -> Refusal:
+    def failure(self, fault: Fault, reading: Reading) -> Refusal:
         return Refusal(500, fault.message or service.ERRORS[500][2], type="server_error", code=fault.code)
+
+    def failed_whole(self, refusal: Refusal, reply: Reply) -> dict[str, Any]:
+        raise refusal
 
     def failing_end(self, refusal: Refusal, reply: Reply, sent: int) -> list[StreamPart]:
         return [Event(None, canonical(self.error_body(refusal, "")))]
@@ -175,7 +178,7 @@ def _prompt(body: Mapping[str, Any], model: Model, owner: str) -> Prompt:
         *(body.get("reasoning_effort"), body.get("verbosity")),
     )
     pieces = [Piece(rendered(tool)) for tool in body.get("tools") or []]
-    pieces += [Piece(canonical(body["response_format"]))] if body.get("response_format") else []
+    pieces += [Piece(rendered(body["response_format"]))] if body.get("response_format") else []
     for message in body["messages"]:
         content = message.get("content")
         parts = content if isinstance(content, list) else []

@@ -7,17 +7,12 @@ from typing import Any
 
 from twins.api import Refusal
 from twins.billing import Model
+from twins.fields import fields_of
 from twins.openai_service import missing, unknown, unsupported
 from twins.responses_rules import check_name
 from twins.strict_schemas import check_strict
 
-FIELDS = frozenset(
-    "audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages "
-    "metadata modalities model moderation n parallel_tool_calls prediction presence_penalty prompt_cache_key "
-    "prompt_cache_options prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier "
-    "stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity "
-    "web_search_options".split()
-)
+FIELDS = fields_of("chat", "request")
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 
 
@@ -102,8 +97,8 @@ def _all_answered(open_calls: Sequence[str]) -> None:
     if open_calls:
         raise Refusal(
             400,
-            "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
-            f"The following tool_call_ids did not have response messages: {', '.join(open_calls)}",
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(open_calls)}",
             param="messages",
         )
 

@@ -10,14 +10,12 @@ from typing import Any
 
 from twins.api import KEY_PREFIX, Reading, Refusal, Reply, StreamPart, bearer, retry_headers
 from twins.billing import PriceList
+from twins.fields import fields_of
 from twins.responses import ResponsesApi
 from twins.responses_stream import numbered
 from twins.script import ApiName, CodexOutput, Fault
 
-FIELDS = frozenset(
-    "client_metadata include input instructions model parallel_tool_calls prompt_cache_key reasoning service_tier store "
-    "stream text tool_choice tools".split()
-)
+FIELDS = fields_of("codex", "request")
 #: The type of errors whose body is `{"detail": …}`: those of the gate in front of the model.
 GATE = "gate"
 USAGE_LIMIT = "usage_limit_reached"
@@ -60,7 +58,7 @@ class CodexApi(ResponsesApi):
 
     def failing_end(self, refusal: Refusal, reply: Reply, sent: int) -> list[StreamPart]:
         """Told once, by `response.failed`, whose error has the code."""
-        return list(numbered([("response.failed", {"response": self._failed(refusal, reply)}, 0)], sent))
+        return list(numbered([("response.failed", {"response": self.failed_whole(refusal, reply)}, 0)], sent))
 
     def error_body(self, refusal: Refusal, request_id: str) -> Any:
         if refusal.type == GATE:

@@ -14,15 +14,25 @@ from typing import Any
 
 from holon.core import tokens
 
+#: What is free JSON to a service: it is read in the order in which it was sent. The order of all other fields is not.
+FREE_FORM = frozenset({"input", "input_schema", "parameters", "schema"})
+
 
 def canonical(value: Any) -> str:
-    """JSON without spaces. The order of keys is kept: the services render schemas and tool inputs as they were sent."""
+    """JSON without spaces, in the order of its keys."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def rendered(block: Mapping[str, Any], *, without: frozenset[str] = frozenset()) -> str:
-    """A block as it stands in the prompt: its own fields in one order, whatever is inside them as it was sent."""
-    return canonical({key: block[key] for key in sorted(block) if key not in without and block[key] is not None})
+    """A block as it stands in the prompt, however the client ordered its fields."""
+    return canonical(_ordered({key: value for key, value in block.items() if key not in without}))
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        fields = ((key, value[key]) for key in sorted(value) if value[key] is not None)
+        return {key: field if key in FREE_FORM else _ordered(field) for key, field in fields}
+    return [_ordered(item) for item in value] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=16_384)
@@ -42,14 +52,12 @@ def name_of(text: str, before: str = "") -> str:
 
 
 def cut_to(text: str, limit: int) -> str:
-    """The longest beginning of the text that has at most so many tokens."""
-    if count(text) <= limit:
+    """The first so many tokens of the text; fewer where the last would be half a character."""
+    ids = token_ids(text)
+    if len(ids) <= limit:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if tokens.count(text[:middle]) <= limit else (low, middle - 1)
-    return text[:low]
+    beginnings = (_vocabulary().decode(list(ids[:end])) for end in range(limit, 0, -1))
+    return next((beginning for beginning in beginnings if beginning and text.startswith(beginning)), "")
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 _LARGEST_HEAD = 64 * 1024
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Wire:
                 pass
 
     def _head(self, status: int, headers: Mapping[str, str]) -> None:
-        phrase = HTTPStatus(status).phrase if status in HTTPStatus else "Error"
+        phrase = _PHRASES.get(status, "Error")
         lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in headers.items())]
         self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace"))
 

@@ -153,4 +153,4 @@ def _writes(pieces: Sequence[Piece], options: Mapping[str, Any]) -> dict[int, in
     ends = [place for place, piece in enumerate(pieces) if piece.boundary]
     implicit = ends[-1:] if options.get("mode", "implicit") == "implicit" else []
     chosen = explicit[-(MOST_WRITES - len(implicit)) :]
-    return {place: keep for place in [*chosen, *implicit]}
+    return dict.fromkeys([*chosen, *implicit], keep)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from twins.script import Answer, ApiName, Chunk, Fault, Rule, Script, ToolCall, When
+from twins.script import Answer, ApiName, Chunk, Fault, FaultKind, Rule, Script, ToolCall, When
 
 
 class Speaker(StrEnum):
@@ -65,26 +65,22 @@ def scene_of(api: ApiName, model: str, call: int, turns: Sequence[Turn]) -> Scen
 
 
 class Player:
-    """Plays a script. Rules that were injected come before those of the script, and go when their faults are used up."""
+    """Plays a script. An injected fault comes in the place of the script's answer, until it is used up."""
 
     def __init__(self, script: Script) -> None:
         self._rules = [_Part(rule) for rule in script.rules]
         self._injected: list[_Part] = []
 
-    def inject(self, rule: Rule) -> None:
-        self._injected.append(_Part(rule))
+    def inject(self, fault: Fault, when: When) -> None:
+        self._injected.append(_Part(Rule(when=when, fault=fault)))
 
     def play(self, scene: Scene) -> Line:
-        for part in [*self._injected, *self._rules]:
-            groups = _fits(part.rule.when, scene)
-            if groups is None:
-                continue
-            fault = part.next_fault()
-            if fault is None and part in self._injected and not part.rule.answers:
-                self._injected.remove(part)
-                continue
-            return Line(_answer(part.rule, scene, groups), fault)
-        return Line(_echo(scene), None)
+        fitting = ((part, _fits(part.rule.when, scene)) for part in self._rules)
+        part, groups = next(((part, groups) for part, groups in fitting if groups is not None), (_ECHOING, {}))
+        answer = _answer(part.rule, scene, groups)
+        injected = (one.next_fault(answer) for one in self._injected if _fits(one.rule.when, scene) is not None)
+        fault = next((fault for fault in injected if fault is not None), None)
+        return Line(answer, fault or part.next_fault(answer))
 
 
 class _Part:
@@ -94,14 +90,17 @@ class _Part:
         self.rule = rule
         self._faults = 0
 
-    def next_fault(self) -> Fault | None:
+    def next_fault(self, answer: Answer) -> Fault | None:
         fault = self.rule.fault
         if fault is None or (fault.times is not None and self._faults >= fault.times):
             return None
+        if fault.kind is FaultKind.BROKEN_ARGUMENTS and not answer.tools:
+            return None  # there is nothing to break
         self._faults += 1
         return fault
 
 
+_ECHOING = _Part(Rule())
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 

@@ -112,13 +112,21 @@ class ResponsesApi:
             param="input",
         )
 
-    def failure(self, fault: Fault, reply: Reply) -> Refusal | dict[str, Any]:
-        return self._failed(_failure_of(fault), reply)
+    def failure(self, fault: Fault, reading: Reading) -> Refusal:
+        message = fault.message or "An error occurred while processing your request. You can retry your request."
+        return Refusal(500, message, type="server_error", code=fault.code or "server_error")
+
+    def failed_whole(self, refusal: Refusal, reply: Reply) -> dict[str, Any]:
+        """A failed response is a response: its status is in the body."""
+        head = _head(reply)
+        self._stored.pop(head["id"], None)
+        error = {"code": refusal.code or "server_error", "message": refusal.message}
+        return {**head, "status": "failed", "error": error}
 
     def failing_end(self, refusal: Refusal, reply: Reply, sent: int) -> list[StreamPart]:
         """The service tells it twice: an `error` event, in which the error is nested, and `response.failed`."""
         error = service.error_body(refusal)["error"]
-        failed = self._failed(refusal, reply)
+        failed = self.failed_whole(refusal, reply)
         return list(numbered([("error", {"error": error}, 0), ("response.failed", {"response": failed}, 0)], sent))
 
     def error_body(self, refusal: Refusal, request_id: str) -> Any:
@@ -159,12 +167,6 @@ class ResponsesApi:
             "output": output,
             "usage": _usage(reply),
         }
-
-    def _failed(self, refusal: Refusal, reply: Reply) -> dict[str, Any]:
-        head = _head(reply)
-        self._stored.pop(head["id"], None)
-        error = {"code": refusal.code or "server_error", "message": refusal.message}
-        return {**head, "status": "failed", "error": error}
 
     def _remember(self, reply: Reply, response: dict[str, Any]) -> None:
         thoughts = [item["id"] for item in response["output"] if item["type"] == "reasoning"]
@@ -226,8 +228,3 @@ def _usage(reply: Reply) -> dict[str, Any] | None:
         "output_tokens_details": {"reasoning_tokens": said.thinking_tokens},
         "total_tokens": bill.input + bill.output,
     }
-
-
-def _failure_of(fault: Fault) -> Refusal:
-    message = fault.message or "An error occurred while processing your request. You can retry your request."
-    return Refusal(500, message, type="server_error", code=fault.code or "server_error")

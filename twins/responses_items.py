@@ -1,4 +1,4 @@
-"""The items of a Responses conversation: as the model reads them, as a script sees them, and as the cache counts them."""
+"""The items of a Responses conversation: as the model reads them, as a script sees them, as the cache counts them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def prompt_of(body: Mapping[str, Any], model: Model, owner: str, items: Sequence
         *(effort, text.get("verbosity")),
     )
     pieces = [Piece(rendered(tool)) for tool in body.get("tools") or []]
-    pieces += [Piece(canonical(text["format"]))] if text.get("format") else []
+    pieces += [Piece(rendered(text["format"]))] if text.get("format") else []
     pieces += (
         [Piece(rendered({"role": "developer", "content": body["instructions"]}))] if body.get("instructions") else []
     )

@@ -7,31 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twins.api import Refusal
+from twins.fields import fields_of, kinds_of
 from twins.openai_service import missing, unknown
 from twins.strict_schemas import check_strict
 
-FIELDS = frozenset(
-    "access_programs background context_management conversation image include input instructions max_output_tokens "
-    "max_tool_calls metadata model moderation parallel_tool_calls previous_response_id prompt prompt_cache_key "
-    "prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier store stream stream_options "
-    "temperature text tool_choice tools top_logprobs top_p truncation user".split()
-)
-FUNCTION_FIELDS = frozenset(
-    "allowed_callers async defer_loading description name output_schema parameters strict type".split()
-)
-CUSTOM_FIELDS = frozenset({"allowed_callers", "async", "defer_loading", "description", "format", "name", "type"})
-#: The fields of each kind of item that a client may send.
-ITEM_FIELDS: Mapping[str, frozenset[str]] = {
-    "message": frozenset({"type", "role", "content", "id", "status", "phase"}),
-    "function_call": frozenset(
-        {"type", "id", "call_id", "name", "arguments", "status", "namespace", "caller", "async"}
-    ),
-    "function_call_output": frozenset({"type", "id", "call_id", "output", "status", "name", "namespace", "caller"}),
-    "custom_tool_call": frozenset({"type", "id", "call_id", "name", "input", "status", "namespace", "caller", "async"}),
-    "custom_tool_call_output": frozenset({"type", "id", "call_id", "output", "status", "caller"}),
-    "reasoning": frozenset({"type", "id", "summary", "content", "encrypted_content", "status"}),
-    "item_reference": frozenset({"type", "id"}),
-}
+FIELDS = fields_of("responses", "request")
+TOOL_FIELDS = kinds_of("responses", "tool")
+ITEM_FIELDS = kinds_of("responses", "item")
 ID_PREFIX = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}
 CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 NOUN = {"function_call": "function call", "custom_tool_call": "custom tool call"}
@@ -50,7 +32,8 @@ def check(body: Mapping[str, Any]) -> None:
     if limit is not None and limit < 16:
         raise Refusal(
             400,
-            f"Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {limit} instead.",
+            "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got "
+            f"{limit} instead.",
             code="integer_below_min_value",
             param="max_output_tokens",
         )
@@ -63,11 +46,11 @@ def check(body: Mapping[str, Any]) -> None:
 def check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
     for number, tool in enumerate(tools):
         path = f"tools[{number}]"
-        if tool.get("type") not in ("function", "custom"):
+        if tool.get("type") not in TOOL_FIELDS:
             continue  # the service's own tools
         if not tool.get("name"):
             raise missing(f"{path}.name")
-        for name in tool.keys() - (FUNCTION_FIELDS if tool["type"] == "function" else CUSTOM_FIELDS):
+        for name in tool.keys() - TOOL_FIELDS[tool["type"]]:
             raise unknown(f"{path}.{name}")
         check_name(tool["name"], f"{path}.name")
         # Strict is the default of this API: a function that says nothing is strict.
@@ -128,7 +111,7 @@ def unknown_response(response_id: str) -> Refusal:
 
 
 def _item(item: Any, path: str) -> None:
-    kind = item.get("type", "message") if isinstance(item, dict) else None
+    kind = str(item.get("type", "message") if isinstance(item, dict) else None)
     if kind not in ITEM_FIELDS:
         raise _invalid(kind, ITEM_FIELDS, path)
     for name in item.keys() - ITEM_FIELDS[kind]:

@@ -65,7 +65,7 @@ class FaultKind(StrEnum):
 
 
 class Quirk(StrEnum):
-    """Habits of providers that speak Chat Completions almost like OpenAI. They show on the `compatible` address only."""
+    """Habits of providers that speak Chat Completions almost like OpenAI: of the `compatible` address only."""
 
     #: No usage, even when it was asked for.
     NO_USAGE = "no_usage"
@@ -172,8 +172,8 @@ class Fault(_Value, frozen=True, kw_only=True):
     #: `cut` and `failed`: after so many events of a stream. Without it, in the middle.
     after: NotNegative | None = None
     #: `slow`: so many bytes at a time, so many milliseconds apart.
-    piece: Positive = 1
-    every_ms: NotNegative = 2
+    piece: Positive = 32
+    every_ms: NotNegative = 10
 
     def __post_init__(self) -> None:
         if (self.kind is FaultKind.STATUS) != (self.status is not None):

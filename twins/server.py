@@ -15,11 +15,12 @@ from twins.calls import Call
 from twins.chat import ChatApi
 from twins.clock import TwinClock
 from twins.codex import CodexApi
-from twins.exchange import JSON, Exchanges
+from twins.delivery import JSON
+from twins.exchange import Exchanges
 from twins.http import HttpServer, Request, Wire
 from twins.playing import Player
 from twins.responses import ResponsesApi
-from twins.script import Fault, Rule, Script, When, parse_script
+from twins.script import Fault, Script, When, parse_script
 
 
 class Twin:
@@ -46,7 +47,7 @@ class Twin:
     async def start(
         cls, script: Script | str | None = None, *, port: int = 0, clock: TwinClock | None = None
     ) -> AsyncIterator[Twin]:
-        """A twin that plays a script, or its YAML; without one it echoes. Its clock stands still unless another is given."""
+        """A twin that plays a script, or its YAML; without one it echoes. The clock stands still, if none is given."""
         played = parse_script(script) if isinstance(script, str) else script or Script()
         twin = cls(played, clock or TwinClock())
         server = HttpServer(twin._handle)
@@ -101,14 +102,15 @@ class Twin:
     def fail(self, fault: Fault, when: When | None = None) -> None:
         """Lets the next call that fits fail; more of them if the fault has `times`."""
         often = fault if fault.times is not None else msgspec.structs.replace(fault, times=1)
-        self._player.inject(Rule(when=when or When(), fault=often))
+        self._player.inject(often, when or When())
 
     async def _handle(self, request: Request, wire: Wire) -> None:
         api = self._apis.get(request.path)
         if api is not None and request.method == "POST":
-            return await self._exchanges.run(api, request, wire)
-        status, body = self._small_route(request)
-        await wire.send(status, JSON, msgspec.json.encode(body))
+            await self._exchanges.run(api, request, wire)
+        else:
+            status, body = self._small_route(request)
+            await wire.send(status, JSON, msgspec.json.encode(body))
 
     def _small_route(self, request: Request) -> tuple[int, Any]:
         """What is answered at once: the doors of the twin, and the small routes of the services."""

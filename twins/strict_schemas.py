@@ -33,7 +33,8 @@ def _fault(schema: Any, path: tuple[str, ...]) -> str | None:
             return reason
     elif not schema.keys() & {"type", "enum", "const", "anyOf", "$ref"}:
         return f"In context={path!r}, schema must have a 'type' key."
-    inner = [(("properties", name), value) for name, value in (schema.get("properties") or {}).items()]
+    inner: list[tuple[tuple[str, ...], Any]] = []
+    inner += [(("properties", name), value) for name, value in (schema.get("properties") or {}).items()]
     inner += [(("items",), schema["items"])] if "items" in schema else []
     inner += [(("anyOf", str(number)), value) for number, value in enumerate(schema.get("anyOf") or [])]
     inner += [(("$defs", name), value) for name, value in (schema.get("$defs") or {}).items()]
@@ -55,5 +56,8 @@ def _object_fault(schema: Mapping[str, Any], path: tuple[str, ...]) -> str | Non
             f"properties. Missing '{missing[0]}'."
         )
     if extra := sorted(required - properties):
-        return f"In context={path!r}, 'required' is required to be an array of keys. Extra required key '{extra[0]}' supplied."
+        return (
+            f"In context={path!r}, 'required' is required to be supplied and to be an array including every key in "
+            f"properties. Extra required key '{extra[0]}' supplied."
+        )
     return None

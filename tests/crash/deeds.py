@@ -29,8 +29,11 @@ class Verb(StrEnum):
     ABORT = "abort"
     TEMPORARY_AGENT = "temporary_agent"
     RETENTION = "retention"
-    #: Nothing is asked: the plan goes on when the agent rests, or after a while.
+    #: Nothing is asked: the plan goes on when the agent has nothing to do, when it runs a turn, when the watchdog has
+    #: noticed that it makes no progress, or after a while.
     SETTLE = "settle"
+    RUNNING = "running"
+    STALLED = "stalled"
     WAIT = "wait"
 
     @property
@@ -70,7 +73,7 @@ WORDS = ("plain", "stamp", "many", "nap", "rest", "follow", "mixed", "deny", "sl
 
 def tour() -> list[Deed]:
     """One of everything, so that a run meets every transition that a running process can meet."""
-    V, I = Verb, Priority.INTERJECT
+    V = Verb
     lines: list[Deed] = []
 
     def add(verb: Verb, agent: str = "main", text: str = "", **more: object) -> None:
@@ -79,7 +82,7 @@ def tour() -> list[Deed]:
     add(V.CREATE_AGENT, "ada")
     add(V.PROMPT, text="many")
     add(V.PROMPT, "ada", "stamp")
-    add(V.PROMPT, text="talk", priority=I)
+    add(V.PROMPT, text="talk", priority=Priority.INTERJECT)
     add(V.WEBHOOK, "ada", "plain")
     add(V.TIMER, "ada", ms=20)
     add(V.TIMER, text="later", ms=60_000, every_ms=60_000)
@@ -90,22 +93,24 @@ def tour() -> list[Deed]:
     add(V.REVEAL, "ada")
     add(V.ROTATE, "ada")
     add(V.REVOKE, "ada")
-    add(V.PROMPT, text="deny")
-    add(V.PROMPT, "ada", "mixed")
+    add(V.PROMPT, "ada", "deny")
+    add(V.PROMPT, text="mixed")
     add(V.PAUSE)
     add(V.WAKE, text="look when you may")
     add(V.RESUME)
     add(V.SETTLE, "ada")
-    add(V.PROMPT, "ada", "slow")
-    add(V.WAIT, ms=100)
-    add(V.TIMER, "ada", ms=1)  # a beat of the pulse, in which the watchdog looks too
-    add(V.ABORT, "ada", ms=20)
+    add(V.PROMPT, "ada", "dawdle")
+    add(V.RUNNING, "ada")
+    add(V.WAIT, ms=90)
+    add(V.TIMER, ms=1)  # a beat of the pulse, in which the watchdog looks too
+    add(V.STALLED, "ada")
+    add(V.ABORT, "ada", ms=1)
     add(V.TEMPORARY_AGENT, text="stamp")
     add(V.RETENTION)
     add(V.PROMPT, "ada", "nap")
     add(V.SETTLE)
     add(V.PROMPT, text="slow")
-    add(V.WAIT, ms=40)  # the turn is open when the run ends: it is suspended, and taken up by the next one
+    add(V.RUNNING)  # the turn is open when the run ends: it is suspended, and taken up by the next one
     return lines
 
 

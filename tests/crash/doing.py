@@ -27,6 +27,8 @@ from tests.crash.deeds import Deed, Verb
 from tests.crash.outside import Answer, Outside
 
 SURFACE = "local test"
+#: How long a plan waits for the runtime before it goes on without.
+PATIENCE_S = 5.0
 
 
 class Doer:
@@ -37,7 +39,11 @@ class Doer:
         """Asks for it and notes the answer. A refusal is an answer too: nothing may have come of the deed."""
         match deed.verb:
             case Verb.SETTLE:
-                await self._settled(deed.agent)
+                await _settled(self._host, deed.agent)
+            case Verb.RUNNING:
+                await _running(self._host, deed.agent)
+            case Verb.STALLED:
+                await _stalled(self._host, deed.agent)
             case Verb.WAIT:
                 await asyncio.sleep(deed.ms / 1000)
             case _:
@@ -57,11 +63,15 @@ class Doer:
         else:
             self._outside.acknowledge(Answer(n=deed.n, id=made))
 
-    async def _settled(self, agent: str, deadline_s: float = 1.0) -> None:
-        """Waits until the agent has nothing to do, or for a while."""
-        end = time.monotonic() + deadline_s
-        while time.monotonic() < end and await self._host.store.read(lambda tx: _busy(tx, agent)):
-            await asyncio.sleep(0.003)
+
+async def until(met: Callable[[], Awaitable[bool]], deadline_s: float = PATIENCE_S) -> bool:
+    """Waits until it is so; false if it is not so after a while."""
+    end = time.monotonic() + deadline_s
+    while not await met():
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(0.003)
+    return True
 
 
 def admission_of(deed: Deed) -> Admission:
@@ -88,6 +98,34 @@ def admission_of(deed: Deed) -> Admission:
         idempotency_key=deed.key,
         private=True,
     )
+
+
+async def _settled(host: Host, agent: str) -> bool:
+    async def settled() -> bool:
+        return not await host.store.read(lambda tx: _busy(tx, agent))
+
+    return await until(settled)
+
+
+async def _running(host: Host, agent: str) -> bool:
+    async def running() -> bool:
+        return agent in host.dispatcher.live
+
+    return await until(running)
+
+
+async def _stalled(host: Host, agent: str) -> bool:
+    """Only a turn that still runs can be found out: there is nothing to wait for behind its end."""
+
+    async def stalled() -> bool:
+        noticed = await host.store.read(lambda tx: _noticed(tx, agent))
+        return noticed or agent not in host.dispatcher.live
+
+    return await until(stalled)
+
+
+def _noticed(tx: Tx, agent: str) -> bool:
+    return tx.one("SELECT 1 FROM events WHERE agent_id = ? AND kind = 'agent_stalled'", agent) is not None
 
 
 def _busy(tx: Tx, agent: str) -> bool:
@@ -176,8 +214,7 @@ async def _temporary_agent(host: Host, deed: Deed) -> str | None:
     """As `holon run` does it: a private agent, one prompt, and out of service when it is done."""
     made = await host.agents.create_temporary(surface=SURFACE)
     await host.inbox.admit(admission_of(_for_agent(deed, made.agent_id)))
-    while await host.store.read(lambda tx: _busy(tx, made.agent_id)):
-        await asyncio.sleep(0.003)
+    await _settled(host, made.agent_id)
     await host.agents.archive(made.agent_id, "done")
     return made.agent_id
 

@@ -108,7 +108,7 @@ def turns_end_once(r: Remains) -> Iterator[str]:
 
 
 def operators_are_answered_once(r: Remains) -> Iterator[str]:
-    """A settled prompt has its one result or failure; one that was taken into a running turn has its acknowledgement."""
+    """A settled prompt has its one result or failure; one that a running turn took in has its acknowledgement."""
     by_message = grouped((brief["record"] for brief in r.briefs), "related_message_id")
     turns = {turn["message_id"]: turn for turn in r.turns.values()}
     for message_id, row in r.messages.items():
@@ -149,9 +149,7 @@ def effects_happen_once(r: Remains) -> Iterator[str]:
         if call["record"]["name"] == "Enqueue" and call["status"] == "completed":
             asked[r.turns[call["turn_id"]]["message_id"]] += 1
     made = Counter(
-        row["envelope"]["causation_id"]
-        for row in r.messages.values()
-        if row["envelope"]["kind"] == "internal_followup"
+        row["envelope"]["causation_id"] for row in r.messages.values() if row["envelope"]["kind"] == "internal_followup"
     )
     if asked != made:
         yield f"follow-ups by message: asked for {asked - made}, made {made - asked} too many"

@@ -6,6 +6,7 @@ and has one thread, so what it forks is as good as a fresh process. It reads a l
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -70,7 +71,8 @@ class Nursery:
         return worker
 
     def ask(self, request: Request) -> Reply:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(dumps(request) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
@@ -120,6 +122,7 @@ class Worker:
 
 
 def _serve() -> None:
+    gc.freeze()  # what is here already is nothing that a worker has to look through
     for line in sys.stdin:
         request = loads(line, Request)
         if request.job is not None:

@@ -54,6 +54,8 @@ rules:
     rounds: [{delay_ms: 2, fail: {kind: auth_error, message: the key has expired}}]
   - when: {pattern: '^slow'}
     rounds: [{text: at last, delay_ms: 180}]
+  - when: {pattern: '^dawdle'}
+    rounds: [{text: never in a hurry, delay_ms: 1200}]
   - when: {pattern: '^patient'}
     rounds: [{delay_ms: 150, tools: [{name: Stamp, input: {ms: 150}}]}, {text: done, delay_ms: 150}]
   - when: {pattern: '^very slow'}

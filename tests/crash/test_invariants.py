@@ -45,14 +45,15 @@ def repeat_a_call(home: Path) -> None:
 
 def damage(home: Path) -> None:
     """Puts a null where the schema allows none."""
-    schema = "UPDATE sqlite_master SET sql = replace(sql, '{}', '{}') WHERE name = 'briefs'"
-    for before, after in (("kind TEXT NOT NULL", "kind TEXT"), ("kind TEXT", "kind TEXT NOT NULL")):
+    strict, lax = "fingerprint TEXT NOT NULL", "fingerprint TEXT"
+    for before, after in ((strict, lax), (lax, strict)):
         with closing(sqlite3.connect(home / "state" / "holon.sqlite3", isolation_level=None)) as connection:
             connection.execute("PRAGMA writable_schema = ON")
-            connection.execute(schema.format(before, after))
-        with closing(sqlite3.connect(home / "state" / "holon.sqlite3", isolation_level=None)) as connection:
-            if after == "kind TEXT":
-                connection.execute("INSERT INTO briefs (agent_id, id, record) VALUES ('x', 'x', '{\"kind\": \"ack\"}')")
+            connection.execute(
+                "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = 'idempotency'", (before, after)
+            )
+        if after == lax:
+            sql("INSERT INTO idempotency (scope, key, result, created_at) VALUES ('x', 'x', 'x', 0)")(home)
 
 
 PROMPT = "SELECT id FROM messages WHERE envelope LIKE '%operator_prompt%' LIMIT 1"
@@ -93,7 +94,10 @@ TAMPERINGS: list[tuple[str, Tampering]] = [
     ),
     ("attempts_are_counted", sql(f"UPDATE queue SET attempt = attempt + 1 WHERE message_id = ({PROMPT})")),
     ("timers_fire_once", sql("UPDATE timers SET record = json_set(record, '$.fire_count', 7)")),
-    ("timers_fire_once", sql("UPDATE events SET payload = json_set(payload, '$.tick_queued', 0) WHERE kind = 'timer_fired'")),
+    (
+        "timers_fire_once",
+        sql("UPDATE events SET payload = json_set(payload, '$.tick_queued', 0) WHERE kind = 'timer_fired'"),
+    ),
     ("sleeps_end_once", without(SLEEP_TICK)),
     (
         "hints_are_kept",
@@ -107,7 +111,10 @@ TAMPERINGS: list[tuple[str, Tampering]] = [
     ("everything_is_settled", sql(f"UPDATE queue SET status = 'queued' WHERE message_id = ({PROMPT})")),
     ("nobody_is_left_running", sql("UPDATE agents SET status = 'awake_running' WHERE id = 'ada'")),
     ("begun_calls_have_an_end", sql("UPDATE tool_calls SET status = 'begun' WHERE status = 'interrupted'")),
-    ("agents_went_through_all_turns", sql("UPDATE turns SET turn_index = 50 WHERE turn_index = 1 AND agent_id = 'ada'")),
+    (
+        "agents_went_through_all_turns",
+        sql("UPDATE turns SET turn_index = 50 WHERE turn_index = 1 AND agent_id = 'ada'"),
+    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from tests.crash.nursery import Nursery, Worker
 from tests.crash.remains import Remains, Row, read_remains
 from tests.crash.worker import Job
 
+Asked = tuple[Verb, dict[str, object]]
+
 
 class Home:
     """A home and what is done to it, run after run."""
@@ -24,18 +27,18 @@ class Home:
         self.path, self._nursery = path, nursery
         self._deeds: list[Deed] = []
 
-    def start(self, *deeds: tuple[Verb, dict[str, object]], **job: object) -> Worker:
+    def start(self, *deeds: Asked, **job: object) -> Worker:
         """A worker that does these deeds after those of the runs before."""
         for verb, fields in deeds:
             self._deeds.append(Deed(n=len(self._deeds), verb=verb, **fields))  # type: ignore[arg-type]
         return self._nursery.start(Job(home=str(self.path), deeds=list(self._deeds), **job))  # type: ignore[arg-type]
 
-    def killed_when(self, what: object, *deeds: tuple[Verb, dict[str, object]], **job: object) -> Remains:
+    def killed_when(self, what: Callable[[Remains], object], *deeds: Asked, **job: object) -> Remains:
         """Kills a worker as soon as `what` is true of the disk; what is left then."""
         worker = self.start(*deeds, (Verb.WAIT, {"ms": 10_000}), **job)
         worker.wait_until_ready()
         end = time.monotonic() + 10
-        while not what(read_remains(self.path)):  # type: ignore[operator]
+        while not what(read_remains(self.path)):
             assert time.monotonic() < end, f"that does not happen:\n{worker.said()}"
             time.sleep(0.005)
         assert worker.kill() == -signal.SIGKILL
@@ -54,12 +57,20 @@ def home(tmp_path, nursery):
     return Home(tmp_path / "home", nursery)
 
 
-def prompt(text: str, agent: str = "main") -> tuple[Verb, dict[str, object]]:
+def prompt(text: str, agent: str = "main") -> Asked:
     return Verb.PROMPT, {"text": text, "agent": agent}
 
 
-def wait(ms: int) -> tuple[Verb, dict[str, object]]:
+def wait(ms: int) -> Asked:
     return Verb.WAIT, {"ms": ms}
+
+
+def asked(verb: Verb, **fields: object) -> Asked:
+    return verb, fields
+
+
+#: Apart in time, so that no other step happens to look at the hint.
+HINT_IN_A_PAUSE = [asked(Verb.PAUSE), wait(20), asked(Verb.WAKE, text="look"), wait(20), asked(Verb.RESUME)]
 
 
 def statuses(remains: Remains) -> dict[str, str]:
@@ -89,7 +100,7 @@ def a_turn_is_open(remains: Remains) -> bool:
 @pytest.mark.parametrize("deadly", ["deadly at once", "deadly again"])
 def test_a_message_that_brings_the_process_down_three_times_is_set_aside_and_the_others_go_on(deadly, home):
     worker = home.start(
-        (Verb.CREATE_AGENT, {"agent": "ada"}),
+        asked(Verb.CREATE_AGENT, agent="ada"),
         prompt("slow", "ada"),
         wait(20),  # it waits for its provider each time that the process dies
         prompt(deadly),
@@ -162,7 +173,7 @@ def test_a_call_that_an_orderly_end_cut_off_is_not_run_again_either(home):
 
 @pytest.mark.parametrize(("word", "calls"), [("very slow", []), ("stuck", ["interrupted"])])
 def test_an_abort_that_is_on_disk_is_carried_out_by_the_restart(word, calls, home):
-    worker = home.start(prompt(word), (Verb.ABORT, {"ms": 40}), kill_at="run.abort:after:1")
+    worker = home.start(prompt(word), asked(Verb.ABORT, ms=40), kill_at="run.abort:after:1")
     assert worker.wait() == -signal.SIGKILL
     (turn,) = read_remains(home.path).open_turns()
     assert turn["record"]["abort_requested"] is True
@@ -176,7 +187,7 @@ def test_an_abort_that_is_on_disk_is_carried_out_by_the_restart(word, calls, hom
 
 def test_an_abort_in_the_middle_of_a_round_of_calls_leaves_a_whole_conversation(home):
     """What ran is interrupted, what had not begun never runs, and each call has its result."""
-    deeds = (prompt("stuck then more"), wait(40), (Verb.ABORT, {}), (Verb.SETTLE, {}))
+    deeds = [prompt("stuck then more"), wait(40), asked(Verb.ABORT), asked(Verb.SETTLE)]
     assert home.start(*deeds).wait() == 0
     remains = home.rest()
     assert [call["status"] for call in remains.tool_calls] == ["interrupted", "requested"]
@@ -191,9 +202,9 @@ def test_an_abort_in_the_middle_of_a_round_of_calls_leaves_a_whole_conversation(
 @pytest.mark.spec("RT-077")
 def test_a_stopped_agent_is_still_stopped_after_a_kill(home):
     def stopped(remains: Remains) -> bool:
-        return remains.agents["main"]["status"] == "stopped"
+        return bool(remains.agents["main"]["status"] == "stopped")
 
-    home.killed_when(stopped, (Verb.STOP, {}))
+    home.killed_when(stopped, asked(Verb.STOP))
     worker = home.start(prompt("plain"))
     assert worker.wait() == 0, worker.said()
     remains = read_remains(home.path)
@@ -202,16 +213,14 @@ def test_a_stopped_agent_is_still_stopped_after_a_kill(home):
 
 
 def test_a_hint_that_waited_for_a_paused_agent_is_looked_at_after_a_kill_right_behind_the_resume(home):
-    deeds = ((Verb.PAUSE, {}), wait(20), (Verb.WAKE, {"text": "look"}), wait(20), (Verb.RESUME, {}))
-    worker = home.start(*deeds, kill_at="agent.control:after:2")
+    worker = home.start(*HINT_IN_A_PAUSE, kill_at="agent.control:after:2")
     assert worker.wait() == -signal.SIGKILL
     assert len(read_remains(home.path).wake_hints) == 1
     assert len(home.rest().events_of("wake_hint_triggered")) == 1
 
 
 def test_a_hint_that_waited_for_a_paused_agent_is_looked_at_as_soon_as_it_is_resumed(home):
-    deeds = ((Verb.PAUSE, {}), wait(20), (Verb.WAKE, {"text": "look"}), wait(20), (Verb.RESUME, {}), (Verb.SETTLE, {}))
-    assert home.start(*deeds, wait(20)).wait() == 0
+    assert home.start(*HINT_IN_A_PAUSE, asked(Verb.SETTLE), wait(20)).wait() == 0
     assert broken(read_remains(home.path), at_rest=True) == []
 
 

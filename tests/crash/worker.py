@@ -1,6 +1,6 @@
 """The worker: a process that opens a home, does deeds to it, and may be killed at any instant.
 
-    python -m tests.crash.worker --home DIR --plan tour|rest|<seed> [--seconds S] [--kill-at turn.begin:after:1]
+python -m tests.crash.worker --home DIR --plan tour|rest|<seed> [--seconds S] [--kill-at turn.begin:after:1]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holon.runtime.settings import Settings
 from holon.store import Tx
 from tests.crash import stage
 from tests.crash.deeds import Deed, Plan, tour
-from tests.crash.doing import SURFACE, Doer
+from tests.crash.doing import SURFACE, Doer, until
 from tests.crash.outside import Outside
 
 #: A watchdog so impatient that a slow round of the scripted model is a stall.
@@ -116,6 +116,10 @@ async def _storm(host: Host, doer: Doer, outside: Outside, plan: Plan, end: floa
     n = max(outside.intents(), default=-1) + 1
     pace = Random()  # when a deed comes is left to chance: only what it is follows from the seed
     running: set[asyncio.Task[None]] = set()
+
+    async def room() -> bool:
+        return len(running) < AT_ONCE and await host.store.read(_waiting) <= BACKLOG
+
     while time.monotonic() < end and (deed := plan.deed(n)) is not None:
         if deed.verb == "create_agent":
             await doer.do(deed)
@@ -125,8 +129,7 @@ async def _storm(host: Host, doer: Doer, outside: Outside, plan: Plan, end: floa
             task.add_done_callback(running.discard)
         n += 1
         await asyncio.sleep(pace.uniform(0, 0.008))
-        while len(running) >= AT_ONCE or await host.store.read(_waiting) > BACKLOG:
-            await asyncio.sleep(0.003)
+        await until(room)
     await asyncio.gather(*running)
 
 
@@ -138,13 +141,14 @@ async def _rest(host: Host, seconds: float) -> int:
         for timer in await host.timers.listing(agent_id, limit=1_000):
             if timer.status is TimerStatus.ACTIVE and timer.repeat:
                 await host.timers.cancel(agent_id, timer.id, surface=SURFACE)
-    end = time.monotonic() + seconds
-    while left := await host.store.read(_left):
-        if time.monotonic() > end:
-            print(f"not at rest: {left}", file=sys.stderr)
-            return NOT_AT_REST
-        await asyncio.sleep(0.005)
-    return 0
+
+    async def nothing_left() -> bool:
+        return not await host.store.read(_left)
+
+    if await until(nothing_left, seconds):
+        return 0
+    print(f"not at rest: {await host.store.read(_left)}", file=sys.stderr)
+    return NOT_AT_REST
 
 
 def _waiting(tx: Tx) -> int:

@@ -167,6 +167,7 @@ def test_the_doctor_says_who_is_available_why_not_and_how_often_is_retried():
                 "provider 'acme' asks for the transport 'acme_grpc', which is not supported: choose one of scripted"
             ),
             "retry_policy": RETRY_POLICY,
+            "models": [],
         },
         {
             "provider": "scripted",
@@ -174,5 +175,6 @@ def test_the_doctor_says_who_is_available_why_not_and_how_often_is_retried():
             "available": True,
             "problem": None,
             "retry_policy": RETRY_POLICY,
+            "models": [],
         },
     ]

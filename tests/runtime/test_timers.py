@@ -294,3 +294,10 @@ async def test_many_timers_of_many_agents_fire_in_one_look(living: Opens, clock:
     for name in names:
         await life.at_rest(name)
         assert len(await life.turns(name)) == 60
+
+
+async def test_a_host_closes_although_a_timer_was_made_in_the_same_breath(living: Opens) -> None:
+    life = await living()
+    await timer(life, HOUR)
+    async with asyncio.timeout(5):
+        await life.close()

@@ -66,6 +66,22 @@ def test_the_control_token_and_issued_tokens_open_the_door_and_a_revoked_one_doe
     assert (status(TOKEN), status(issued)) == (200, 401)
 
 
+def test_a_file_of_tokens_that_cannot_be_read_closes_the_door_to_all_but_the_control_token(server: Running) -> None:
+    issued = tokens.issue(server.settings.home, "laptop")
+    (server.settings.home / "tokens.json").write_text("not json")
+
+    refused = server.stranger.get("/status", headers={"authorization": f"Bearer {issued}"})
+
+    assert (refused.status_code, server.tcp.get("/status").status_code) == (401, 200)
+    assert str(server.settings.home) not in refused.text
+
+
+def test_an_empty_control_token_is_no_token(home: Path) -> None:
+    with running(home, control_token="") as server:
+        for header in ("Bearer", "bearer x"):
+            assert server.stranger.get("/status", headers={"authorization": header}).status_code == 401
+
+
 def test_a_bad_token_does_not_close_the_open_routes(server: Running) -> None:
     assert server.stranger.get("/", headers={"authorization": "Bearer wrong"}).status_code == 200
 

@@ -105,7 +105,9 @@ def test_the_examples_work(live: Running, path: str, name: str) -> None:
 
 
 def test_the_example_of_an_abort_fits_even_if_nothing_runs(live: Running) -> None:
-    answer = live.local.post("/control/agents/main/current-run/abort", json=EXAMPLES["AbortRequest"])
+    live.local.post("/control/agents/idle/create")
+
+    answer = live.local.post("/control/agents/idle/current-run/abort", json=EXAMPLES["AbortRequest"])
 
     assert answer.json()["code"] == "no_current_run"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from holon.core.errors import DeveloperError
 from holon.server import problems
 from holon.server.bodies import NESTING
 from tests.server.harness import TOKEN, Running, running, short_home
@@ -150,12 +151,13 @@ def test_a_caller_who_lies_about_the_length_and_leaves_harms_nobody(live: Runnin
     assert live.tcp.get("/").status_code == 200
 
 
+@pytest.mark.parametrize("accident", [ZeroDivisionError, DeveloperError])
 def test_an_accident_is_answered_with_an_id_that_the_log_knows_and_no_trace(
-    live: Running, caplog: pytest.LogCaptureFixture
+    live: Running, caplog: pytest.LogCaptureFixture, accident: type[Exception]
 ) -> None:
     class Broken:
         async def briefs(self, *_: Any) -> None:
-            raise ZeroDivisionError("the secret of the house")
+            raise accident("the secret of the house")
 
     views, live.host.views = live.host.views, Broken()  # type: ignore[assignment]
     try:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holon.core.messages import QueueStatus
+from holon.core.retention import RetentionFamily
 from holon.core.transcripts import TranscriptKind
 from holon.store import (
     Store,
@@ -47,6 +48,8 @@ class Recorder:
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Any:
         return self._connection.executemany(sql, parameters)
 
+
+HISTORY = histories.History("main", 200, dict.fromkeys(RetentionFamily, 500))
 
 STEPS: dict[str, Callable[[Tx], Any]] = {
     "append": lambda tx: queue.append(tx, envelope()),
@@ -89,8 +92,8 @@ STEPS: dict[str, Callable[[Tx], Any]] = {
     "hints": lambda tx: triggers.hints(tx, "main"),
     "key": lambda tx: idempotency.seen(tx, "main", "key", "x"),
     "errands": outbox.due,
-    "cut of an agent": lambda tx: list(histories.cuts(tx, histories.History("main", 200, 500, 500), 5, 5, 5)),
-    "messages shown": lambda tx: histories.messages_shown(tx, histories.History("main", 200, 500, 500)),
+    "cut of an agent": lambda tx: list(histories.cuts(tx, HISTORY, dict.fromkeys(RetentionFamily, 5))),
+    "messages shown": lambda tx: histories.messages_shown(tx, HISTORY),
     "settled messages": lambda tx: leftovers.any_settled(tx, 5),
     "messages of live tasks": leftovers.messages_of_live_tasks,
 }

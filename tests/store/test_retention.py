@@ -21,13 +21,29 @@ from holon.core.clock import ManualClock, SystemClock, moment
 from holon.core.event_kinds import ControlApplied
 from holon.core.events import RUNTIME_SCOPE
 from holon.core.ids import new_id
+from holon.core.ledger import CallRecord
 from holon.core.messages import QueueStatus
+from holon.core.models import Prices
 from holon.core.retention import RetentionFamily, RetentionPlan, RetentionPolicy, RetentionReason
 from holon.core.tasks import TaskRecord, TaskStatus
 from holon.core.timers import Timer, TimerStatus
 from holon.core.transcripts import TranscriptKind
 from holon.core.turns import TurnPhase
-from holon.store import Store, Tx, agents, briefs, events, queue, retention, tasks, timers, transcript, turns
+from holon.store import (
+    Store,
+    Tx,
+    agents,
+    briefs,
+    calls,
+    epochs,
+    events,
+    queue,
+    retention,
+    tasks,
+    timers,
+    transcript,
+    turns,
+)
 from holon.store.histories import NEWEST
 from tests.core.samples import envelope, full, identity, state
 from tests.store.calls import read, write
@@ -82,6 +98,8 @@ def test_the_dry_run_changes_nothing_and_says_what_would_go(store: Store, clock:
         RetentionFamily.IDEMPOTENCY: moment(clock.now_ms() - 7 * DAY_MS),
         RetentionFamily.EVENTS: moment(clock.now_ms() - 30 * DAY_MS),
         RetentionFamily.TRANSCRIPT: moment(clock.now_ms() - 180 * DAY_MS),
+        RetentionFamily.CALLS: moment(clock.now_ms() - 180 * DAY_MS),
+        RetentionFamily.EPOCHS: moment(clock.now_ms() - 180 * DAY_MS),
         RetentionFamily.BRIEFS: moment(clock.now_ms() - 365 * DAY_MS),
         RetentionFamily.MESSAGES: moment(clock.now_ms() - 180 * DAY_MS),
         RetentionFamily.TIMERS: moment(clock.now_ms() - 180 * DAY_MS),
@@ -271,6 +289,41 @@ def _timer(tx: Tx, status: TimerStatus, summary: str, **changes: Any) -> Timer:
     return full(Timer, id=new_id("timer", tx.now_ms), agent_id="main", status=status, summary=summary, **born)
 
 
+def prompted(store: Store, clock: ManualClock, days: int) -> None:
+    """A call to a model a day, in an epoch of ten days each, beginning with number 1."""
+
+    def day(tx: Tx, n: int) -> None:
+        epoch = n // 10 + 1
+        if n % 10 == 0:
+            epochs.insert(tx, "main", epoch, full(Timer))  # any record: the store does not look into a head
+        calls.insert(tx, full(CallRecord, agent_id="main", seq=n + 1, epoch=epoch), full(Prices))
+        agents.save_state(tx, state(total_model_rounds=n + 1, epoch=epoch, window_after=1_000_000))
+
+    for n in range(days):
+        write(store, day, n)
+        clock.move(DAY_MS)
+
+
+def test_calls_go_with_the_transcript_and_an_epoch_goes_with_its_last_call(store: Store, clock: ManualClock):
+    prompted(store, clock, 405)
+    found = plan(store)
+    assert {family: rows(found)[family] for family in ("calls", "epochs")} == {"calls": 205, "epochs": 20}
+    apply(store, found)
+    left = read(store, calls.recent, "main", 1_000)
+    assert [call.seq for call in left] == list(range(405, 205, -1))
+    kept = [number for number in range(1, 42) if read(store, epochs.get, "main", number, Timer) is not None]
+    assert kept == list(range(21, 42))
+    assert {call.epoch for call in left} == set(kept)
+
+
+def test_the_epoch_that_stands_stays_with_the_newest_calls_however_old_they_are(store: Store, clock: ManualClock):
+    prompted(store, clock, 15)
+    clock.move(5_000 * DAY_MS)
+    assert plan(store, SHORT).rows == 0
+    write(store, agents.save_identity, identity(status=RegistryStatus.ARCHIVED))
+    assert rows(plan(store, SHORT)) == {"calls": 15, "epochs": 2}
+
+
 def test_a_message_stays_for_as_long_as_events_of_its_time_do(store: Store, clock: ManualClock):
     live(store, clock, 300)
     keep_going(store)
@@ -336,7 +389,7 @@ def emit_at(store: Store, moments: list[int]) -> None:
 def test_a_clock_that_ran_ahead_for_a_while_does_not_stop_retention(store: Store, clock: ManualClock):
     """The entries of that while have times in the future; they go with their neighbours."""
     start = clock.now_ms()
-    emit_at(store, [start] * 50 + [start + 3_650 * DAY_MS] * 50 + [start] * 100)
+    emit_at(store, [start] * 50 + [start + 3_650 * DAY_MS] * 100 + [start] * 50)
     clock.move(40 * DAY_MS)
     emit_at(store, [clock.now_ms()] * NEWEST)
     assert apply(store, plan(store)) == {"events": 200}

@@ -23,7 +23,7 @@ class RetentionPolicy(Input, frozen=True, kw_only=True):
     enabled: bool = True
     #: Days that the event log reaches back; a client whose cursor is older is told so.
     events_days: Days = 30
-    #: Days that the transcript reaches back.
+    #: Days that the transcript reaches back, with the calls to models and the prompt heads that they were made with.
     transcript_days: Days = 180
     #: Days that a settled message is kept, with its queue entry, turns and tool calls; so are ended timers and tasks.
     messages_days: Days = 180
@@ -41,6 +41,8 @@ class RetentionFamily(StrEnum):
     IDEMPOTENCY = "idempotency"
     EVENTS = "events"
     TRANSCRIPT = "transcript"
+    CALLS = "calls"
+    EPOCHS = "epochs"
     BRIEFS = "briefs"
     MESSAGES = "messages"
     TIMERS = "timers"
@@ -63,7 +65,7 @@ class FamilyCut(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class HistoryCut(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """Of one agent's events, transcript or briefs: everything below `below`, a number or an id."""
+    """Of one agent's history of one family: everything below `below`, a number or an id."""
 
     family: RetentionFamily
     agent_id: str

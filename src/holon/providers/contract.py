@@ -79,6 +79,8 @@ class ProviderResponse(Record, frozen=True, kw_only=True):
     buckets: InputBuckets | None = None
     #: The provider's own name for this answer.
     response_id: str | None = None
+    #: How the request was sent, where there was a choice: sizes and modes, never its text.
+    request_diagnostics: dict[str, Any] | None = None
 
 
 class FailureKind(StrEnum):

@@ -25,9 +25,10 @@ from holon.providers.secrets import Secret, redacted
 
 
 class Stage(StrEnum):
-    """How far an attempt came: until the service's first word, while its answer arrives, and while it is read."""
+    """Where an attempt failed: before the service's first word, by its refusal, while its answer came, or was read."""
 
     REQUEST = "request"
+    RESPONSE = "response"
     BODY = "body"
     DECODE = "decode"
 
@@ -86,7 +87,7 @@ class Told:
             return cls(body if isinstance(body, str) else "")
         code, type_ = body.get("code"), body.get("type")
         return cls(
-            str(body.get("message") or ""),
+            str(body.get("message") or body.get("detail") or ""),
             None if code is None else str(code),
             type_ if isinstance(type_, str) else None,
         )
@@ -114,34 +115,41 @@ class Told:
 def failure_told(told: Told, *, usage: TokenUsage | None = None, **details: Any) -> ProviderFailure:
     """A failure that the service tells inside an answer whose status says that all is well."""
     known = {name: value for name, value in (("code", told.code), ("type", told.type)) if value}
-    return ProviderFailure(told.kind, str(told), usage=usage, diagnostics={"stage": Stage.BODY, **known, **details})
+    return ProviderFailure(told.kind, str(told), usage=usage, diagnostics={"stage": Stage.RESPONSE, **known, **details})
 
 
 def failure_from(
-    error: Exception, *, stage: Stage, url: str, secrets: Iterable[Secret], now_ms: int
+    error: Exception,
+    *,
+    stage: Stage,
+    url: str,
+    secrets: Iterable[Secret],
+    now_ms: int,
+    usage: TokenUsage | None = None,
 ) -> ProviderFailure:
     """The failure that an exception stands for. It does not carry the exception on: that may quote what was sent."""
-    secrets = list(secrets)
-    chain = [described(error), *source_chain(error)]
-    base: dict[str, Any] = {"stage": stage, "url": shown_url(url), "source_chain": chain}
-    if isinstance(error, ProviderFailure):
-        base["source_chain"] = [error.message, *source_chain(error)]
-        failure = error
-    elif _is(error, "APIStatusError"):
-        failure = _status_failure(error, now_ms)
-        base |= {"status": failure.http_status, "reqwest": flags_of(error, stage, failure.http_status)}
-    elif _is(error, "APIError") and not _is(error, "APIConnectionError", "APIResponseValidationError"):
-        failure = failure_told(Told.of(getattr(error, "body", None) or str(error)))
-    else:
-        failure = ProviderFailure(_kind_of(error), _words(error, stage))
-        base["reqwest"] = flags_of(error, stage, None)
+    if _is_undecodable(error):
+        stage = Stage.DECODE
+    failure = _failure(error, stage, now_ms)
+    known = failure.diagnostics or {}
+    stage = known.get("stage", stage)
+    told = [failure.message, *([] if failure is error else [described(error)]), *source_chain(error)]
+    diagnostics = {
+        "stage": stage,
+        "url": shown_url(url),
+        **({} if failure.http_status is None else {"status": failure.http_status}),
+        "reqwest": flags_of(error, stage, failure.http_status),
+        "source_chain": list(dict.fromkeys(told)),
+        **known,
+    }
+    hidden = list(secrets)
     return ProviderFailure(
         failure.kind,
-        redacted(failure.message, secrets),
+        redacted(failure.message, hidden),
         status=failure.http_status,
         retry_after_ms=failure.retry_after_ms,
-        usage=failure.usage,
-        diagnostics=redacted(base | (failure.diagnostics or {}), secrets),
+        usage=failure.usage or usage,
+        diagnostics=redacted(diagnostics, hidden),
     )
 
 
@@ -186,9 +194,19 @@ def shown_url(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path}"
 
 
+def _failure(error: Exception, stage: Stage, now_ms: int) -> ProviderFailure:
+    if isinstance(error, ProviderFailure):
+        return error
+    if _is(error, "APIStatusError"):
+        return _status_failure(error, now_ms)
+    if _is(error, "APIError") and not _is(error, "APIConnectionError", "APIResponseValidationError"):
+        return failure_told(Told.of(getattr(error, "body", None) or str(error)))  # an error inside a stream
+    return ProviderFailure(_kind_of(error), _words(error, stage))
+
+
 def _status_failure(error: Any, now_ms: int) -> ProviderFailure:
     told, status = Told.of(error.body), int(error.status_code)
-    if status == 200:  # an error event inside a stream
+    if status not in _STATUS:  # an error event inside a stream
         return failure_told(told)
     kind = FailureKind.CONTEXT_LENGTH_EXCEEDED if status == 400 and told.too_long else kind_of_status(status)
     names = (("code", told.code), ("type", told.type), ("request_id", error.request_id))
@@ -197,7 +215,7 @@ def _status_failure(error: Any, now_ms: int) -> ProviderFailure:
         f"HTTP {status}, {told}",
         status=status,
         retry_after_ms=retry_after_ms(error.response.headers, now_ms),
-        diagnostics={name: value for name, value in names if value},
+        diagnostics={"stage": Stage.RESPONSE, **{name: value for name, value in names if value}},
     )
 
 
@@ -223,6 +241,7 @@ def _words(error: Exception, stage: Stage) -> str:
 
 _DOING = {
     Stage.REQUEST: "the request got no answer",
+    Stage.RESPONSE: "the service refused",
     Stage.BODY: "the answer broke off",
     Stage.DECODE: "the answer could not be read",
 }
@@ -232,13 +251,10 @@ def _http_error(error: BaseException) -> Exception | None:
     """The HTTP library's own exception in the chain: the SDKs wrap it."""
     import httpx2
 
-    while error is not None:
-        if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)):
-            return error
-        if error.__cause__ is None:
-            return None
-        error = error.__cause__
-    return None
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)):
+        cause = cause.__cause__
+    return cause
 
 
 def _is_undecodable(error: Exception) -> bool:

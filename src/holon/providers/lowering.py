@@ -26,6 +26,8 @@ from holon.core.prompts import PromptBlock, PromptFrame, Stability
 from holon.providers.contract import INVALID_ARGUMENTS, ProviderRequest, ToolSpec
 from holon.providers.schemas import SchemaMode, without_nulls
 
+#: In front of thinking that an OpenAI service has sealed. Thinking goes back to the services that can read it only.
+OPENAI_SEAL = "openai-reasoning:"
 #: What stands for a result that was never written: the turn was ended between the call and its result.
 NO_RESULT = "no result: the turn was ended before this call was done"
 
@@ -89,7 +91,10 @@ def tool_input(arguments: dict[str, Any], name: str, tools: list[ToolSpec], mode
 
 def portable_name(name: str) -> str:
     """A tool's name as every service takes it. A model may have called a tool that never existed, by any name."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
+    return _UNPORTABLE.sub("_", name)[:64] or "unnamed"
+
+
+_UNPORTABLE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def _results_of(calls: list[str], number: int, items: list[ConversationItem]) -> Numbered:

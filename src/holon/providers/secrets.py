@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 SHOWN = "[secret]"
+#: What is shorter is a placeholder, and would be found in every other word.
+_SHORTEST = 4
 
 
 class Secret:
@@ -31,7 +33,7 @@ class Secret:
 
 def redacted(value: Any, secrets: Iterable[Secret]) -> Any:
     """The value with each secret in its texts made unreadable: services quote in errors what they were sent."""
-    hidden = [secret.reveal() for secret in secrets if secret.reveal()]
+    hidden = [secret.reveal() for secret in secrets if len(secret.reveal()) >= _SHORTEST]
     return _redacted(value, hidden) if hidden else value
 
 

@@ -6,7 +6,6 @@ What is admitted is durable: the id is handed out after the commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -44,7 +43,7 @@ from holon.core.provenance import TRIGGERS, kind_fits, labels_for
 from holon.core.transitions import Transition
 from holon.runtime.briefing import write_brief
 from holon.store import Store, Tx, agents, idempotency, queue
-from holon.store.agents import StoredAgent
+from holon.store.agents import Standing, StoredAgent
 
 PREVIEW_CHARS = 80
 KEY_CHARS = 255
@@ -66,8 +65,7 @@ _REFERENCES = {
 _BINDING_SURFACES = (DeliverySurface.RUNTIME_SYSTEM, DeliverySurface.TASK_REJOIN, DeliverySurface.TIMER_SCHEDULER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """What a surface knows: the raw input, where it came from, and the way it came in."""
 
     agent_id: str | None
@@ -81,7 +79,7 @@ class Admission:
     correlation_id: str | None = None
     causation_id: str | None = None
     idempotency_key: str | None = None
-    source_refs: Mapping[str, str] = field(default_factory=dict)
+    source_refs: Mapping[str, str] = {}
     #: Names the one source of a runtime tick, so that a waiting one can be found again.
     source_key: str | None = None
     #: The admitting surface may speak to a private agent (its parent, or the process that made it).
@@ -131,22 +129,22 @@ def check(admission: Admission, limits: Limits) -> None:
 
 def admit(tx: Tx, agent_id: str, admission: Admission, limits: Limits) -> Admitted:
     """Admits inside a transaction. Runtime-made messages come this way too: there is no other."""
-    stored = require_agent(tx, agent_id, private=admission.private)
+    standing = _reachable(agent_id, agents.standing(tx, agent_id), private=admission.private)
     key, print_ = admission.idempotency_key, ""
     if key is not None:
         print_ = idempotency.fingerprint([admission.kind, admission.origin, admission.body, admission.metadata])
         if first := idempotency.seen(tx, f"admit/{agent_id}", key, print_):
             return Admitted(agent_id=agent_id, message_id=loads(first, Admitted).message_id, duplicate=True)
-    check_boundary(stored)
-    if stored.counters.pending >= limits.queue_length and not _runtime_owned(admission):
+    _check_running(agent_id, standing.status)
+    if standing.pending >= limits.queue_length and not _runtime_owned(admission):
         raise QueueFull(
-            f"{stored.counters.pending} messages wait for agent {agent_id!r} already",
+            f"{standing.pending} messages wait for agent {agent_id!r} already",
             hint="let it work them off, or raise limits.queue_length",
         )
     envelope = normalise(agent_id, admission, tx.now_ms)
     queue.append(tx, envelope, source_key=admission.source_key)
     tx.emit(agent_id, admitted_event(envelope), message_id=envelope.id)
-    if stored.state.status is AgentStatus.PAUSED and envelope.from_owner:
+    if standing.status == AgentStatus.PAUSED and envelope.from_owner:
         write_brief(
             tx,
             agent_id,
@@ -154,6 +152,7 @@ def admit(tx: Tx, agent_id: str, admission: Admission, limits: Limits) -> Admitt
             f"The agent is paused. Your message waits and is taken up after 'holon agent resume {agent_id}'.",
             message_id=envelope.id,
         )
+        stored = require_agent(tx, agent_id, private=True)
         agents.save_state(tx, msgspec.structs.replace(stored.state, last_brief_at=moment(tx.now_ms)))
     admitted = Admitted(agent_id=agent_id, message_id=envelope.id)
     if key is not None:
@@ -223,20 +222,29 @@ def _preview(envelope: MessageEnvelope) -> str:
 def require_agent(tx: Tx, agent_id: str, *, private: bool = False) -> StoredAgent:
     """The agent, or the error that says what is wrong with asking for it."""
     stored = agents.get(tx, agent_id)
-    if stored is None:
-        raise UnknownAgent(f"there is no agent {agent_id!r}", hint=f"create it with 'holon agent create {agent_id}'")
-    if stored.identity.visibility is Visibility.PRIVATE and not private:
-        raise PrivateAgent(
-            f"agent {agent_id!r} is private", hint="speak to the agent that supervises it, or to a public one"
-        )
-    if stored.identity.status is RegistryStatus.ARCHIVED:
-        raise AgentArchived(f"agent {agent_id!r} is archived", hint="create a new one")
+    _reachable(agent_id, stored and stored.standing, private=private)
+    assert stored is not None
     return stored
 
 
 def check_boundary(stored: StoredAgent) -> None:
-    if stored.state.status is AgentStatus.STOPPED:
-        agent_id = stored.identity.agent_id
+    _check_running(stored.identity.agent_id, stored.state.status)
+
+
+def _reachable(agent_id: str, standing: Standing | None, *, private: bool) -> Standing:
+    if standing is None:
+        raise UnknownAgent(f"there is no agent {agent_id!r}", hint=f"create it with 'holon agent create {agent_id}'")
+    if standing.visibility == Visibility.PRIVATE and not private:
+        raise PrivateAgent(
+            f"agent {agent_id!r} is private", hint="speak to the agent that supervises it, or to a public one"
+        )
+    if standing.registry_status == RegistryStatus.ARCHIVED:
+        raise AgentArchived(f"agent {agent_id!r} is archived", hint="create a new one")
+    return standing
+
+
+def _check_running(agent_id: str, status: str) -> None:
+    if status == AgentStatus.STOPPED:
         raise AgentStopped(f"agent {agent_id!r} is stopped", hint=f"run 'holon agent resume {agent_id}'")
 
 
@@ -245,7 +253,9 @@ def _runtime_owned(admission: Admission) -> bool:
 
 
 def _source_refs(admission: Admission, metadata: Mapping[str, Any]) -> dict[str, str]:
-    refs = {ref: str(metadata[key]) for key, ref in _REFERENCES.items() if metadata.get(key) is not None}
+    refs: dict[str, str] = {}
+    if metadata:
+        refs = {ref: str(metadata[key]) for key, ref in _REFERENCES.items() if metadata.get(key) is not None}
     match admission.origin:
         case TimerOrigin(timer_id=timer_id):
             refs["timer_id"] = timer_id

@@ -269,8 +269,7 @@ def _claim(tx: Tx, stored: StoredAgent, run_id: str, limits: Limits) -> Claimed 
         claimed = queue.claim_head(tx, state.id, run_id)
         assert claimed is not None, "pending counts a message that does not wait"
         return claimed
-    outside = next((waits for waits in queue.waiting(tx, state.id, limit=64) if not self_made(waits.envelope)), None)
-    if outside is not None:
+    if (outside := _outside(tx, state.id)) is not None:
         claimed = queue.claim(tx, state.id, outside.entry.message_id, run_id)
         assert claimed is not None
         return claimed
@@ -285,6 +284,17 @@ def _claim(tx: Tx, stored: StoredAgent, run_id: str, limits: Limits) -> Claimed 
     claimed = queue.claim_head(tx, state.id, run_id)
     assert claimed is not None
     return claimed
+
+
+def _outside(tx: Tx, agent_id: str) -> Claimed | None:
+    """The first waiting message that the agent did not make itself, however many of its own stand before it."""
+    limit = 64
+    while True:
+        waiting = queue.waiting(tx, agent_id, limit=limit)
+        found = next((waits for waits in waiting if not self_made(waits.envelope)), None)
+        if found is not None or len(waiting) < limit:
+            return found
+        limit *= 8
 
 
 def _hourly_hold(tx: Tx, state: AgentState, limits: Limits) -> int | None:

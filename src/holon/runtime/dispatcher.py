@@ -16,6 +16,7 @@ from holon.core.transitions import Transition
 from holon.core.turns import Turn
 from holon.runtime.beginning import Assembly, AtRest, Beginning, Begun, Held, Reduced, begin
 from holon.runtime.recovery import resume, suspend
+from holon.runtime.rounds import used_in
 from holon.runtime.turn import LiveTurn, TurnDriver
 from holon.runtime.windows import Windows
 from holon.store import Store
@@ -140,6 +141,8 @@ class Dispatcher:
                 at=Transition.TURN_RESUME,
             )
             live = LiveTurn(step.turn, begun.envelope, begun.stored.identity, begun.window, begun.prompt, step.begun)
+            live.used = used_in(begun.stored.state, turn.id)
+            live.aborting = step.turn.abort_requested  # asked for while the turn waited to be taken up
             self._driver.grow(live, step.added)
             await self._run(turn.agent_id, live)
 

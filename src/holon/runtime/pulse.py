@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from holon.core.agents import AgentStatus
 from holon.core.errors import HolonError
@@ -81,10 +82,10 @@ class Pulse:
             except Exception:  # the pulse must go on: an agent's rest depends on it
                 log.exception("a beat failed")
                 nap = NAP_S
-            try:
-                await asyncio.wait_for(self._changed.wait(), nap)
-            except TimeoutError:
-                pass
+            # Not `wait_for`: before 3.12 it loses a cancellation that comes together with the event, and with it the end.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(nap):
+                    await self._changed.wait()
 
     async def fire(self) -> float:
         """Fires what is due and returns how long to nap."""

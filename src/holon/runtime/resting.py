@@ -28,7 +28,7 @@ from holon.core.triggers import WakeHint
 from holon.runtime.admission import Admission, admit
 from holon.runtime.scheduler import IdleFacts, decide_idle
 from holon.runtime.standing import held, read_closure, with_status
-from holon.store import Tx, agents, triggers
+from holon.store import Tx, agents, queue, triggers
 
 _EXPECTED_WAKE = {
     WaitingReason.AWAITING_OPERATOR_INPUT: "operator input",
@@ -45,8 +45,9 @@ def rest(tx: Tx, state: AgentState, pending: int, limits: Limits, *, reason: str
         return state
     closure = read_closure(tx, state, turn_in_progress=False)
     tx.emit(state.id, closure_event(closure))
-    hints = triggers.hints(tx, state.id) if state.pending_wake_hints else []
-    idle = decide_idle(IdleFacts(closure=closure, queued=pending, hints=hints, scope=state.id))
+    hints = _free_hints(tx, state)
+    # Between two turns, too, hints get their tick: an agent whose queue never empties must not starve them.
+    idle = decide_idle(IdleFacts(closure=closure, queued=0 if hints else pending, hints=hints, scope=state.id))
     tx.emit(state.id, decision_event(idle.decision))
     if idle.decision.kind is SchedulerDecisionKind.NOOP:
         state = with_status(tx, state, AgentStatus.AWAKE_IDLE, "more input waits")
@@ -109,11 +110,19 @@ def decision_event(decision: SchedulerDecision) -> SchedulerDecided:
     )
 
 
+def _free_hints(tx: Tx, state: AgentState) -> list[WakeHint]:
+    """The hints that may become a tick now: none while an earlier tick still waits."""
+    if not state.pending_wake_hints or queue.waiting_from(tx, f"wake_hint:{state.id}"):
+        return []
+    return triggers.hints(tx, state.id)
+
+
 def _fall_asleep(tx: Tx, state: AgentState, closure: ClosureDecision, reason: str) -> AgentState:
     expected = _EXPECTED_WAKE.get(closure.waiting_reason) if closure.waiting_reason else None
     until = iso(to_ms(state.sleeping_until)) if state.sleeping_until else None
-    if state.status is not AgentStatus.ASLEEP:
-        tx.emit(state.id, AgentSlept(reason=reason, sleeping_until=until, expected_wake=expected))
+    if state.status is AgentStatus.ASLEEP and state.sleep is not None:
+        return state  # a sign of life: it rests on, for the reason and since the moment that it did before
+    tx.emit(state.id, AgentSlept(reason=reason, sleeping_until=until, expected_wake=expected))
     note = SleepNote(since=moment(tx.now_ms), reason=reason, expected_wake=expected)
     return msgspec.structs.replace(with_status(tx, state, AgentStatus.ASLEEP, reason), sleep=note)
 

@@ -185,6 +185,12 @@ def finish_tools(tx: Tx, turn: Turn, state: AgentState, calls: list[ToolCall], l
     return Step(turn, added + interjected)
 
 
+def used_in(state: AgentState, turn_id: str | None) -> TokenUsage:
+    """What this turn has used so far, also before a restart."""
+    known = state.last_turn_token_usage if state.usage_turn_id == turn_id else None
+    return known or TokenUsage()
+
+
 def _interject(tx: Tx, turn: Turn, state: AgentState, safe_point: str) -> tuple[AgentState, list[WindowItem]]:
     """Takes operator prompts that may interrupt into the running turn, each acknowledged in a brief."""
     added: list[WindowItem] = []
@@ -307,13 +313,12 @@ def _requested(turn: Turn, outcome: RoundOutcome, now_ms: int) -> list[ToolCall]
 
 
 def _count_round(state: AgentState, usage: TokenUsage) -> AgentState:
-    last = state.last_turn_token_usage if state.current_turn_id == state.usage_turn_id else None
     return msgspec.structs.replace(
         state,
         total_input_tokens=state.total_input_tokens + usage.input_tokens,
         total_output_tokens=state.total_output_tokens + usage.output_tokens,
         total_model_rounds=state.total_model_rounds + 1,
-        last_turn_token_usage=(last or TokenUsage()) + usage,
+        last_turn_token_usage=used_in(state, state.current_turn_id) + usage,
         usage_turn_id=state.current_turn_id,
     )
 

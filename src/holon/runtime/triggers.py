@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -39,6 +39,8 @@ from holon.runtime.waking import submit_hint
 from holon.store import Store, Tx, agents, triggers
 
 DescriptorMode = Literal["wake_hint", "enqueue_message"]
+#: Lists and objects inside each other. Deeper JSON could be stored and not be read again, so it is kept as text.
+NESTING = 64
 _TOKEN = re.compile(r"cb_([0-9a-z]{22})_([0-9a-f]{64})")
 
 
@@ -145,7 +147,7 @@ class Triggers:
             raise _refused()
         if trigger.status is not TriggerStatus.ACTIVE:
             raise _refused("it was revoked")
-        if trigger.expires_at is not None and to_ms(trigger.expires_at) <= tx.now_ms:
+        if _expired(trigger, tx.now_ms):
             raise _refused("it has expired")
         stored = agents.get(tx, trigger.target_agent_id)
         if stored is None or stored.identity.archived_at is not None:
@@ -200,7 +202,11 @@ class Triggers:
 
     def _ensured(self, tx: Tx, agent_id: str) -> ExternalTrigger:
         require_agent(tx, agent_id, private=True)
-        return triggers.active(tx, agent_id) or self._created(tx, agent_id, "default trigger of the agent", None)
+        found = triggers.active(tx, agent_id)
+        if found is not None and _expired(found, tx.now_ms):
+            self._revoked(tx, agent_id, "expired")
+            found = None
+        return found or self._created(tx, agent_id, "default trigger of the agent", None)
 
     def _created(self, tx: Tx, agent_id: str, reason: str, ttl_ms: int | None) -> ExternalTrigger:
         trigger_id = new_id("trig", tx.now_ms)
@@ -287,6 +293,10 @@ def load_secret(path: Path) -> bytes:
         ) from error
 
 
+def _expired(trigger: ExternalTrigger, now_ms: int) -> bool:
+    return trigger.expires_at is not None and to_ms(trigger.expires_at) <= now_ms
+
+
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
@@ -301,10 +311,24 @@ def _body(delivery: Delivery) -> MessageBody | None:
         return None
     if "json" in (delivery.content_type or ""):
         try:
-            return JsonBody(value=msgspec.json.decode(delivery.payload))
-        except msgspec.DecodeError:
+            value = msgspec.json.decode(delivery.payload)
+            if _depth_within(value, NESTING):
+                return JsonBody(value=value)
+        except (msgspec.DecodeError, RecursionError):
             pass
     try:
         return TextBody(text=delivery.payload.decode())
     except UnicodeDecodeError:
         return TextBody(text=f"({len(delivery.payload)} bytes of {delivery.content_type or 'unknown content'})")
+
+
+def _depth_within(value: Any, levels: int) -> bool:
+    """Walks without recursion: what is too deep must not hurt here either."""
+    level = [value]
+    for _ in range(levels + 1):
+        level = [child for item in level for child in _children(item)]
+    return not level
+
+
+def _children(item: Any) -> list[Any]:
+    return list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []

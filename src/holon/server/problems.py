@@ -117,10 +117,11 @@ def raw_answer(problem: Problem) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _on_holon_error(_: Request[Any, Any, Any], error: HolonError) -> Response[bytes]:
-    problem = of_error(error)
-    if problem.status >= 500:
-        log.warning("%s: %s", problem.code, error)
-    return answer(problem)
+    if error.status == 500:
+        return answer(of_accident(error))
+    if error.status > 500:
+        log.warning("%s: %s", error.code, error)
+    return answer(of_error(error))
 
 
 def _on_framework_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:

@@ -21,10 +21,23 @@ class Counters(NamedTuple):
     pending: int
 
 
+class Standing(NamedTuple):
+    """What a door must know of an agent before it lets a message in."""
+
+    visibility: str
+    registry_status: str
+    status: str
+    pending: int
+
+
 class StoredAgent(NamedTuple):
     identity: AgentIdentity
     state: AgentState
     counters: Counters
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(self.identity.visibility, self.identity.status, self.state.status, self.counters.pending)
 
 
 _COLUMNS = (
@@ -51,7 +64,20 @@ def insert(tx: Tx, identity: AgentIdentity, state: AgentState) -> None:
 
 def get(tx: Tx, agent_id: str) -> StoredAgent | None:
     row = tx.one(_COLUMNS + " WHERE a.id = ?", agent_id)
-    return _read(row) if row else None
+    return _read(tx, row) if row else None
+
+
+def standing(tx: Tx, agent_id: str) -> Standing | None:
+    """The columns beside the records: nothing is decoded, because every admission asks."""
+    row = tx.one(
+        "SELECT a.visibility, a.registry_status, a.status, c.event_seq, c.queue_seq, c.transcript_seq, c.pending"
+        " FROM agents a JOIN counters c ON c.scope = a.id WHERE a.id = ?",
+        agent_id,
+    )
+    if row is None:
+        return None
+    visibility, registry_status, status, *places = row
+    return Standing(visibility, registry_status, status, tx.know_places(agent_id, *places).pending)
 
 
 def listing(tx: Tx, *, visibility: Visibility | None = None, after: str = "", limit: int = 1_000) -> list[StoredAgent]:
@@ -65,11 +91,11 @@ def listing(tx: Tx, *, visibility: Visibility | None = None, after: str = "", li
         visibility,
         limit,
     )
-    return [_read(row) for row in rows]
+    return [_read(tx, row) for row in rows]
 
 
 def children(tx: Tx, parent_agent_id: str) -> list[StoredAgent]:
-    return [_read(row) for row in tx.all(_COLUMNS + " WHERE a.parent_agent_id = ? ORDER BY a.id", parent_agent_id)]
+    return [_read(tx, row) for row in tx.all(_COLUMNS + " WHERE a.parent_agent_id = ? ORDER BY a.id", parent_agent_id)]
 
 
 def save_state(tx: Tx, state: AgentState) -> None:
@@ -124,9 +150,11 @@ def newest_failure(tx: Tx) -> RuntimeFailure | None:
     return loads(rows[0][0], AgentState).last_runtime_failure if rows else None
 
 
-def _read(row: Row) -> StoredAgent:
-    counters = Counters(*row[2:])
-    state = loads(row[1], AgentState)
-    if counters.pending:
-        state = msgspec.structs.replace(state, pending=counters.pending)
-    return StoredAgent(loads(row[0], AgentIdentity), state, counters)
+def _read(tx: Tx, row: Row) -> StoredAgent:
+    identity, state = loads(row[0], AgentIdentity), loads(row[1], AgentState)
+    event_seq, oldest_event_seq, *others = row[2:]
+    places = tx.know_places(identity.agent_id, event_seq, *others)
+    if places.pending:
+        state = msgspec.structs.replace(state, pending=places.pending)
+    counters = Counters(event_seq, oldest_event_seq, places.queue_seq, places.transcript_seq, places.pending)
+    return StoredAgent(identity, state, counters)

@@ -32,7 +32,7 @@ class Store:
         self.path = path
         self.clock = clock or SystemClock()
         self._listeners: list[tuple[asyncio.AbstractEventLoop, Listener]] = []
-        self._settled: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
+        self._returns: dict[asyncio.AbstractEventLoop, _Return] = {}
         self._closed = False
         _prepare_folder(path.parent)
         try:
@@ -56,7 +56,7 @@ class Store:
         """Runs `fn` in a transaction and returns its result once it is on disk. Waiting writes share a commit."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._writer.submit(Write(fn, at, lambda result, error: self._settled.append((future, result, error))))
+        self._writer.submit(Write(fn, at, lambda result, error: self._return(loop).settle(future, result, error)))
         return await future
 
     def write_now(self, fn: Callable[[Tx], T], at: Transition | None = None) -> T:
@@ -133,26 +133,43 @@ class Store:
 
     def _tell_listeners(self, emitted: dict[str, int]) -> None:
         for loop, listener in self._listeners:
-            _call_soon(loop, listener, emitted)
+            self._return(loop).news.append((listener, emitted))
 
     def _hand_back(self) -> None:
-        """One wake-up of the event loop for all the writes of a commit."""
-        settled, self._settled = self._settled, []
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, BaseException | None]]] = {}
-        for entry in settled:
-            by_loop.setdefault(entry[0].get_loop(), []).append(entry)
-        for loop, entries in by_loop.items():
-            _call_soon(loop, _resolve, entries)
+        """After a commit, one wake-up for each event loop that waits for something of it."""
+        returns, self._returns = self._returns, {}
+        for loop, back in returns.items():
+            _call_soon(loop, back.arrive, loop)
+
+    def _return(self, loop: asyncio.AbstractEventLoop) -> _Return:
+        back = self._returns.get(loop)
+        if back is None:
+            back = self._returns[loop] = _Return()
+        return back
 
 
-def _resolve(entries: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
-    for future, result, error in entries:
-        if future.done():  # whoever waited gave up
-            continue
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
+class _Return:
+    """What one event loop gets back from a commit: news for its listeners, results for those who wait."""
+
+    __slots__ = ("news", "results")
+
+    def __init__(self) -> None:
+        self.news: list[tuple[Listener, dict[str, int]]] = []
+        self.results: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
+
+    def settle(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+        self.results.append((future, result, error))
+
+    def arrive(self, loop: asyncio.AbstractEventLoop) -> None:
+        for listener, emitted in self.news:
+            loop.call_soon(listener, emitted)  # before whoever waits, and apart: one that fails disturbs nobody
+        for future, result, error in self.results:
+            if future.done():  # whoever waited gave up
+                continue
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, fn: Callable[..., None], *args: Any) -> None:

@@ -23,30 +23,25 @@ def append(tx: Tx, envelope: MessageEnvelope, *, source_key: str | None = None) 
 
     `source_key` names the one source of a tick (a timer, a hint), so that it can be coalesced or voided while it waits.
     """
-    row = tx.one(
-        "UPDATE counters SET queue_seq = queue_seq + 1, pending = pending + 1 WHERE scope = ?"
-        " RETURNING queue_seq, pending",
-        envelope.agent_id,
-    )
-    assert row is not None, f"agent {envelope.agent_id} has no counters"
     tx.run(
         "INSERT INTO messages (id, agent_id, envelope) VALUES (?, ?, ?)",
         envelope.id,
         envelope.agent_id,
         dumps(envelope),
     )
+    places = tx.join_queue(envelope.agent_id)
     tx.run(
         "INSERT INTO queue (message_id, agent_id, lane, seq, status, created_at, updated_at, source_key)"
         " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?)",
         envelope.id,
         envelope.agent_id,
         envelope.priority.lane,
-        row[0],
+        places.queue_seq,
         tx.now_ms,
         tx.now_ms,
         source_key,
     )
-    return int(row[1])
+    return places.pending
 
 
 def claim_head(tx: Tx, agent_id: str, run_id: str) -> Claimed | None:
@@ -68,7 +63,7 @@ def claim(tx: Tx, agent_id: str, message_id: str, run_id: str) -> Claimed | None
     )
     if row is None:
         return None
-    tx.run("UPDATE counters SET pending = pending - 1 WHERE scope = ?", agent_id)
+    tx.count_waiting(agent_id, -1)
     return _claimed(tx, row)
 
 
@@ -118,7 +113,7 @@ def take_waiting(tx: Tx, agent_id: str, message_id: str, status: QueueStatus, ru
         agent_id,
     )
     if taken:
-        tx.run("UPDATE counters SET pending = pending - 1 WHERE scope = ?", agent_id)
+        tx.count_waiting(agent_id, -1)
     return bool(taken)
 
 
@@ -130,7 +125,7 @@ def put_back(tx: Tx, agent_id: str, message_id: str) -> None:
         tx.now_ms,
         message_id,
     ):
-        tx.run("UPDATE counters SET pending = pending + 1 WHERE scope = ?", agent_id)
+        tx.count_waiting(agent_id, +1)
 
 
 def waiting_from(tx: Tx, source_key: str) -> list[str]:

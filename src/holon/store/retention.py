@@ -1,8 +1,8 @@
 """Retention in the store: finds what is too old, or too much, and removes it in small batches.
 
-Never touched: what waits or is claimed; open turns and what came in during them; what the model's window shows; the
-newest entries of every agent that is not archived, and the messages that those refer to; timers and tasks that have not
-ended, and the messages that began them; triggers.
+Never touched: what waits or is claimed; open turns and what came in during them; what the model's window shows, and its
+epoch; the newest entries of every agent that is not archived, and the messages that those refer to; timers and tasks
+that have not ended, and the messages that began them; triggers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ BATCH_ROWS = 500
 
 #: What is left of the ages, step by step, when the store is too big. The last step leaves only what is protected.
 _SHARES = (*(2.0**-halvings for halvings in range(13)), 0.0)
-_HISTORIES = (RetentionFamily.EVENTS, RetentionFamily.TRANSCRIPT, RetentionFamily.BRIEFS)
 
 
 def plan(tx: Tx, policy: RetentionPolicy, size_bytes: int) -> RetentionPlan:
@@ -85,12 +84,11 @@ async def enforce(store: Store, policy: RetentionPolicy) -> dict[str, int]:
 def _draft(tx: Tx, policy: RetentionPolicy, size_bytes: int, agents: list[History], *, share: float) -> RetentionPlan:
     """The plan with ages that are this share of the policy's."""
     before = _moments(tx, policy, share)
-    edges = [before[family] for family in _HISTORIES]
-    cuts = [cut for history in agents for cut in histories.cuts(tx, history, *edges)]
+    cuts = [cut for history in agents for cut in histories.cuts(tx, history, before)]
     kept = _kept_messages(tx, agents, before[RetentionFamily.MESSAGES])
     families = []
     for family in RetentionFamily:
-        if family in _HISTORIES:
+        if family in histories.FAMILIES:
             mine = [cut for cut in cuts if cut.family is family]
             size = leftovers.Measure(sum(cut.rows for cut in mine), sum(cut.estimated_bytes for cut in mine))
         else:
@@ -124,6 +122,8 @@ def _moments(tx: Tx, policy: RetentionPolicy, share: float) -> dict[RetentionFam
         RetentionFamily.IDEMPOTENCY: ago(policy.idempotency_days, 1.0),
         RetentionFamily.EVENTS: events,
         RetentionFamily.TRANSCRIPT: transcript,
+        RetentionFamily.CALLS: transcript,
+        RetentionFamily.EPOCHS: transcript,
         RetentionFamily.BRIEFS: ago(policy.briefs_days),
         RetentionFamily.MESSAGES: min(messages, transcript, events, open_since),
         RetentionFamily.TIMERS: messages,
@@ -141,6 +141,6 @@ def _kept_messages(tx: Tx, agents: list[History], before_ms: int) -> list[str]:
 
 def _parts(plan: RetentionPlan, cut: FamilyCut) -> list[HistoryCut] | list[None]:
     """A family is removed agent by agent where it is a history, else as a whole."""
-    if cut.family in _HISTORIES:
+    if cut.family in histories.FAMILIES:
         return [part for part in plan.histories if part.family is cut.family]
     return [None]

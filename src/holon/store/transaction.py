@@ -24,14 +24,29 @@ class Cursor(Protocol):
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Any: ...
 
 
+class Places:
+    """Where the queue and the logs of one scope stand. Counted on in memory, and written once."""
+
+    __slots__ = ("event_seq", "moved", "pending", "queue_seq", "transcript_seq")
+
+    def __init__(self, event_seq: int, queue_seq: int, transcript_seq: int, pending: int) -> None:
+        self.event_seq, self.queue_seq, self.transcript_seq = event_seq, queue_seq, transcript_seq
+        #: Messages that wait.
+        self.pending = pending
+        self.moved = False
+
+
 class Tx:
     """Everything done through one `Tx` commits together or not at all."""
 
-    __slots__ = ("_connection", "_events", "at", "emitted", "now_ms")
+    __slots__ = ("_connection", "_events", "_places", "at", "emitted", "noted", "now_ms")
 
     def __init__(self, connection: Cursor, now_ms: int, at: Transition | None = None) -> None:
         self._connection = connection
         self._events: list[tuple[str, str, str | None, str | None, str]] = []
+        self._places: dict[str, Places] = {}
+        #: How much is noted here that is not yet in the database: events, and places that were taken.
+        self.noted = 0
         #: The newest event number of each log that this transaction wrote to; read after the commit.
         self.emitted: dict[str, int] = {}
         #: The moment of this transaction: the same for everything in it.
@@ -59,29 +74,68 @@ class Tx:
     ) -> None:
         """Adds an event to the agent's log, in this transaction, in this order."""
         self._events.append((agent_id, payload.kind, message_id, turn_id, dumps(payload)))
+        self.noted += 1
+
+    def join_queue(self, scope: str) -> Places:
+        """Takes the next place in the queue, where one more waits from now on."""
+        places = self._counted(scope)
+        places.queue_seq, places.pending = places.queue_seq + 1, places.pending + 1
+        return places
+
+    def next_in_transcript(self, scope: str) -> int:
+        places = self._counted(scope)
+        places.transcript_seq += 1
+        return places.transcript_seq
+
+    def count_waiting(self, scope: str, more: int) -> None:
+        """Somebody joined those who wait, or left them."""
+        self._counted(scope).pending += more
+
+    def know_places(self, scope: str, event_seq: int, queue_seq: int, transcript_seq: int, pending: int) -> Places:
+        """Where a scope stands: as this transaction has counted, else as its row says, which then need not be read."""
+        if (known := self._places.get(scope)) is None:
+            known = self._places[scope] = Places(event_seq, queue_seq, transcript_seq, pending)
+        return known
 
     def flush_events(self) -> None:
-        """Gives the emitted events their places. Called once, by the writer, at the end of the transaction."""
-        if not self._events:
-            return
-        for agent_id in {event[0] for event in self._events}:
-            mine = [event for event in self._events if event[0] == agent_id]
-            newest = self._take_places(agent_id, len(mine))
-            first = newest - len(mine) + 1
+        """Gives the emitted events their places and writes the counters. Called once, at the transaction's end."""
+        if self._events:
             self.many(
                 "INSERT INTO events (agent_id, seq, id, created_at, kind, message_id, turn_id, payload)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (agent_id, first + n, new_id("evt", self.now_ms), self.now_ms, kind, message_id, turn_id, payload)
-                    for n, (_, kind, message_id, turn_id, payload) in enumerate(mine)
+                    (scope, self._next_event(scope), new_id("evt", self.now_ms), self.now_ms, kind, message, turn, text)
+                    for scope, kind, message, turn, text in self._events
                 ],
             )
-            self.emitted[agent_id] = newest
-        self._events.clear()
+            self._events.clear()
+        for scope, places in self._places.items():
+            if places.moved:
+                self.run(
+                    "UPDATE counters SET event_seq = ?, queue_seq = ?, transcript_seq = ?, pending = ? WHERE scope = ?",
+                    *(places.event_seq, places.queue_seq, places.transcript_seq, places.pending, scope),
+                )
+                places.moved = False
 
-    def _take_places(self, scope: str, places: int) -> int:
-        row = self.one(
-            "UPDATE counters SET event_seq = event_seq + ? WHERE scope = ? RETURNING event_seq", places, scope
-        ) or self.one("INSERT INTO counters (scope, event_seq) VALUES (?, ?) RETURNING event_seq", scope, places)
-        assert row is not None
-        return int(row[0])
+    def _counted(self, scope: str) -> Places:
+        """The places of an agent, to be counted on."""
+        places = self._places.get(scope) or self._look_up(scope)
+        assert places is not None, f"agent {scope} has no counters"
+        places.moved = True
+        self.noted += 1
+        return places
+
+    def _next_event(self, scope: str) -> int:
+        places = self._places.get(scope) or self._look_up(scope) or self._open(scope)
+        places.event_seq, places.moved = places.event_seq + 1, True
+        self.emitted[scope] = places.event_seq
+        return places.event_seq
+
+    def _look_up(self, scope: str) -> Places | None:
+        row = self.one("SELECT event_seq, queue_seq, transcript_seq, pending FROM counters WHERE scope = ?", scope)
+        return self.know_places(scope, *row) if row else None
+
+    def _open(self, scope: str) -> Places:
+        """A log without an agent, such as the runtime's own, begins with its first event."""
+        self.run("INSERT INTO counters (scope) VALUES (?)", scope)
+        return self.know_places(scope, 0, 0, 0, 0)

@@ -24,15 +24,12 @@ def append(
     round_: int | None = None,
     message_id: str | None = None,
 ) -> int:
-    row = tx.one(
-        "UPDATE counters SET transcript_seq = transcript_seq + 1 WHERE scope = ? RETURNING transcript_seq", agent_id
-    )
-    assert row is not None, f"agent {agent_id} has no counters"
+    seq = tx.next_in_transcript(agent_id)
     tx.run(
         "INSERT INTO transcript (agent_id, seq, created_at, kind, turn_id, round, message_id, data)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         agent_id,
-        row[0],
+        seq,
         tx.now_ms,
         kind,
         turn_id,
@@ -40,7 +37,7 @@ def append(
         message_id,
         dumps(data),
     )
-    return int(row[0])
+    return seq
 
 
 def window(tx: Tx, agent_id: str, *, before_seq: int | None = None, limit: int = 50) -> list[TranscriptEntry]:

@@ -1,7 +1,8 @@
 """The writer: one thread that owns the writing connection and lets waiting writes share one commit.
 
-Each write runs in a savepoint of its own, so that one that fails takes nothing from the others; only a full disk takes
-the whole commit, and everyone in it is told. Results are handed back after the commit: whoever has one has it on disk.
+A write that fails takes nothing from the others, though they may be run again for it: a write is a function of its
+transaction and of nothing else that changes. Only a full disk takes the whole commit, and everyone in it is told.
+Results are handed back after the commit: whoever has one has it on disk.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -26,6 +28,15 @@ class Write(NamedTuple):
     at: Transition | None
     #: Told the result, or the error, after the commit.
     settle: Callable[[Any, BaseException | None], None]
+
+
+class Done(NamedTuple):
+    """A write that has run and is not yet committed."""
+
+    result: Any
+    failure: BaseException | None
+    #: The step that it turned out to be.
+    at: Transition | None
 
 
 class Writer:
@@ -84,57 +95,76 @@ class Writer:
             self._flushed()
 
     def _commit(self, batch: list[Write]) -> None:
-        connection = self._connection
-        outcomes: list[tuple[Any, BaseException | None]] = []
-        emitted: dict[str, int] = {}
-        done: list[Transition | None] = []
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            self._check_fence()
-            for write in batch:
-                outcomes.append(self._run_one(write, emitted, done, alone=len(batch) == 1))
+            done, emitted = self._run_all(batch)
+            steps = [one.at for one in done if one.failure is None]
             if self._faults:
-                self._faults.reached("before", done)
-            connection.execute("COMMIT")
+                self._faults.reached("before", steps)
+            self._connection.execute("COMMIT")
             if self._faults:
-                self._faults.reached("after", done)
+                self._faults.reached("after", steps)
         except BaseException as error:  # whatever it is: this thread must live, and everybody must be told
-            problem = self._translate(error) if isinstance(error, sqlite.Error) else error
+            problem = self._in_our_words(error)
             self._roll_back()
-            outcomes, emitted = [(None, problem)] * len(batch), {}
+            done, emitted = [Done(None, problem, write.at) for write in batch], {}
         if emitted:
             self._committed(emitted)
-        for write, (result, failure) in zip(batch, outcomes, strict=True):
+        for write, (result, failure, _) in zip(batch, done, strict=True):
             write.settle(result, failure)
 
-    def _run_one(
-        self, write: Write, emitted: dict[str, int], done: list[Transition | None], *, alone: bool
-    ) -> tuple[Any, BaseException | None]:
-        connection = self._connection
-        tx = Tx(connection, self._now_ms(), write.at)
-        if not alone:
-            connection.execute("SAVEPOINT one")
-        try:
-            result = write.fn(tx)
-            tx.flush_events()
-        except BaseException as error:  # also a cancellation or an exit: it belongs to this write, not to the thread
-            if not connection.in_transaction:  # a full disk may roll the whole transaction back by itself
-                raise
-            self._undo(alone=alone)
-            return None, self._translate(error) if isinstance(error, sqlite.Error) else error
-        if not alone:
-            connection.execute("RELEASE one")
-        emitted.update(tx.emitted)
-        done.append(tx.at)
-        return result, None
+    def _run_all(self, batch: list[Write]) -> tuple[list[Done], dict[str, int]]:
+        """Runs the writes as one transaction, up to the commit, and says which logs have grown.
 
-    def _undo(self, *, alone: bool) -> None:
-        if alone:
-            self._connection.execute("ROLLBACK")
-            self._connection.execute("BEGIN")
+        This is all there is as long as all goes well, or a write is refused before it did anything. A savepoint for
+        each would copy every page that each of them touches; so there are savepoints only once they are needed.
+        """
+        tx = self._begin()
+        done: list[Done] = []
+        for write in batch:
+            before = (tx.noted, self._connection.total_changes)
+            done.append(self._run_one(tx, write.fn, write.at))
+            if done[-1].failure is not None and before != (tx.noted, self._connection.total_changes):
+                break
         else:
-            self._connection.execute("ROLLBACK TO one")
+            flushed = self._run_one(tx, Tx.flush_events)
+            if flushed.failure is None:
+                return done, tx.emitted
+            done = [flushed]
+        self._connection.execute("ROLLBACK")
+        tx = self._begin()
+        return (done, {}) if len(batch) == 1 else self._run_apart(tx.now_ms, batch)
+
+    def _run_apart(self, now_ms: int, batch: list[Write]) -> tuple[list[Done], dict[str, int]]:
+        """Runs each write in a savepoint of its own: one that fails half-way leaves nothing."""
+        done: list[Done] = []
+        emitted: dict[str, int] = {}
+        for write in batch:
+            tx = Tx(self._connection, now_ms)
+            self._connection.execute("SAVEPOINT one")
+            done.append(self._run_one(tx, partial(_and_flush, write.fn), write.at))
+            if done[-1].failure is None:
+                emitted.update(tx.emitted)
+            else:
+                self._connection.execute("ROLLBACK TO one")
             self._connection.execute("RELEASE one")
+        return done, emitted
+
+    def _run_one(self, tx: Tx, fn: Callable[[Tx], Any], at: Transition | None = None) -> Done:
+        tx.at = at
+        try:
+            return Done(fn(tx), None, tx.at)
+        except BaseException as error:  # also a cancellation or an exit: it belongs to this write, not to the thread
+            if not self._connection.in_transaction:  # a full disk may roll the whole transaction back by itself
+                raise
+            return Done(None, self._in_our_words(error), tx.at)
+
+    def _begin(self) -> Tx:
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._check_fence()
+        return Tx(self._connection, self._now_ms())
+
+    def _in_our_words(self, error: BaseException) -> BaseException:
+        return self._translate(error) if isinstance(error, sqlite.Error) else error
 
     def _roll_back(self) -> None:
         with suppress(sqlite.Error):  # after an I/O error SQLite may have rolled back by itself
@@ -151,6 +181,12 @@ class Writer:
                 f"another process has taken over this home (lease {row[0] if row else 'gone'}, ours was {fence})",
                 hint="this process must end; the newer one goes on",
             )
+
+
+def _and_flush(fn: Callable[[Tx], Any], tx: Tx) -> Any:
+    result = fn(tx)
+    tx.flush_events()
+    return result
 
 
 def closed() -> StoreUnavailable:

@@ -10,6 +10,7 @@ import msgspec
 from holon.core.codec import Input, dumps
 from holon.core.messages import Priority
 from holon.store import Tx
+from holon.tools.envelope import ToolError, ToolFailure
 from holon.tools.registry import CallContext, SleepRequest, Tool, ToolOutcome
 
 MAX_SLEEP_MS = 365 * 24 * 3_600_000
@@ -35,8 +36,17 @@ class EnqueueInput(Input, frozen=True, kw_only=True):
 
 async def sleep(_context: CallContext, asked: SleepInput) -> ToolOutcome:
     duration = asked.duration_ms or None  # models write 0 for "no duration"
-    if duration is not None and not 0 < duration <= MAX_SLEEP_MS:
-        duration = min(max(duration, 1), MAX_SLEEP_MS)
+    if duration is not None and duration < 0:
+        raise ToolFailure(
+            ToolError(
+                kind="invalid_tool_input",
+                message=f"duration_ms must be positive, not {duration}",
+                details={"field": "duration_ms"},
+                recovery_hint="leave duration_ms out to rest until something happens",
+            )
+        )
+    if duration is not None:
+        duration = min(duration, MAX_SLEEP_MS)
     until = f"for {duration} ms" if duration else "until something happens"
     return ToolOutcome(
         content=dumps({"ok": True, "reason": asked.reason, "duration_ms": duration}),
