@@ -40,7 +40,7 @@ def count(text: str) -> int:
     return tokens.count(text)
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=1_024)
 def token_ids(text: str) -> tuple[int, ...]:
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # as `tokens.count` does
     return tuple(_vocabulary().encode(whole))

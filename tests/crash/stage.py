@@ -7,6 +7,7 @@ import os
 import signal
 
 from holon.core.codec import Input
+from holon.providers import scripted  # noqa: F401 - what a worker would import, it finds in the nursery
 from holon.providers.scripts import parse_script
 from holon.tools.registry import CallContext, Tool, ToolOutcome
 from tests.crash.outside import Outside

@@ -15,6 +15,8 @@ from holon.tools.registry import ToolRegistry, input_schema
 from holon.tools.rest import SLEEP, enqueue_tool
 from tests.providers.wires import ANTHROPIC, CODEX, RESPONSES
 from twins import Twin
+from twins.api import Refusal
+from twins.strict_schemas import check_strict
 
 BUILT_IN = ToolRegistry.of([SLEEP, enqueue_tool(lambda *_: None)]).specs()
 
@@ -73,7 +75,11 @@ class Nothing(Input, frozen=True, kw_only=True):
     pass
 
 
-CORPUS = [Everything, Node, Nothing]
+class Forest(Input, frozen=True, kw_only=True):
+    trees: list[Node]
+
+
+CORPUS = [Everything, Forest, Nothing]
 
 
 def schemas_in(schema: Any):
@@ -162,6 +168,7 @@ def test_what_strict_services_cannot_take_is_named_with_its_place():
         "$ does not require 'b'",
         "$.properties.a has no type",
         "$.properties.a has 'allOf'",
+        "$.properties.b points to #/$defs/X, which is not there",
         "$.properties.b has a $ref that does not stand alone",
     ]
     assert problems_of(emit(input_schema(Free), SchemaMode.STRICT), SchemaMode.STRICT) == [
@@ -187,9 +194,6 @@ async def test_all_tools_pass_the_services_own_check_in_strict_mode(wire):
 
 def test_the_twin_refuses_a_strict_tool_that_was_not_made_strict():
     """So that the test above can fail."""
-    from twins.api import Refusal
-    from twins.strict_schemas import check_strict
-
     with pytest.raises(Refusal):
         check_strict("Everything", emit(input_schema(Everything)), "tools")
 
@@ -214,7 +218,7 @@ calls = st.builds(
 @given(calls)
 def test_a_strict_call_in_which_what_is_left_out_is_null_is_the_call_that_was_meant(meant):
     strict = emit(input_schema(Everything), SchemaMode.STRICT)
-    filled = {name: None for name in strict["properties"]} | msgspec.to_builtins(meant)
+    filled = dict.fromkeys(strict["properties"]) | msgspec.to_builtins(meant)
     assert from_plain(without_nulls(filled, input_schema(Everything)), Everything) == meant
 
 

@@ -123,7 +123,7 @@ async def test_max_tokens_of_zero_only_warms_the_cache():
 
 
 async def test_an_answer_may_come_late_and_in_pieces():
-    chunks = [Chunk(text="slowly "), Chunk(text="but surely", wait_ms=30)]
+    chunks: list[Chunk | str] = [Chunk(text="slowly "), Chunk(text="but surely", wait_ms=30)]
     async with (
         Twin.start(Script(rules=[Rule(answers=[Answer(chunks=chunks, wait_ms=30)])])) as twin,
         anthropic_of(twin).messages.stream(model=CLAUDE, max_tokens=99, messages=said("hi")) as stream,

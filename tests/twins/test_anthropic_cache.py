@@ -18,7 +18,7 @@ def system(tokens: int, mark: dict[str, Any] = MARK, start: str = "w") -> list[d
     return [{"type": "text", "text": words(tokens, start), **mark}]
 
 
-async def ask(twin: Twin, **request: Any) -> anthropic.types.Usage:
+async def ask(twin: Twin, **request: Any) -> Any:
     request = {"model": CLAUDE, "max_tokens": 9, "messages": said("hi"), **request}
     return (await anthropic_of(twin).messages.create(**request)).usage
 

@@ -70,7 +70,8 @@ async def test_a_used_up_plan_is_a_429_that_says_when_it_is_over():
     async with Twin.start(Script(rules=[Rule(fault=fault)])) as twin:
         with pytest.raises(openai.RateLimitError) as refused:
             await events_of(twin)
-    assert (refused.value.type, refused.value.body["resets_in_seconds"]) == ("usage_limit_reached", 120)
+    body: Any = refused.value.body
+    assert (body["type"], body["resets_in_seconds"]) == ("usage_limit_reached", 120)
     assert refused.value.response.headers["retry-after"] == "120"
 
 

@@ -204,4 +204,4 @@ async def test_chat_completions_does_not_find_an_unknown_model():
 async def test_a_field_of_a_wrong_type_is_the_clients_fault():
     async with Twin.start() as twin:
         with pytest.raises(openai.BadRequestError, match="not of the type that it should be"):
-            await openai_of(twin).responses.create(model=GPT, input="hi", tools=["look"])  # type: ignore[list-item]
+            await openai_of(twin).responses.create(model=GPT, input="hi", tools=["look"])

@@ -35,7 +35,10 @@ async def running(*arguments: str) -> AsyncIterator[dict[str, str]]:
 async def test_a_twin_runs_as_a_process_and_is_steered_from_another(tmp_path):
     script = tmp_path / "script.yaml"
     script.write_text("rules: [{when: {pattern: name}, answers: [{text: I am a twin.}]}]")
-    async with running("--script", str(script), "--still") as urls, httpx.AsyncClient(base_url=urls["url"]) as door:
+    async with (
+        running("--script", str(script), "--still") as urls,
+        httpx.AsyncClient(verify=False, base_url=urls["url"]) as door,
+    ):
         client = openai.AsyncOpenAI(base_url=urls["openai_url"], api_key="twin-test", max_retries=0)
         spoken = await client.responses.create(model=GPT, input="What is your name?")
         fault = {"fault": {"status": 503, "times": 1}, "when": {"api": "chat"}}
@@ -74,14 +77,14 @@ async def test_a_script_that_is_not_there_ends_the_process_with_a_word():
     [("/_twin/fault", {"fault": {"stats": 500}}), ("/_twin/fault", {}), ("/_twin/clock", {"move_ms": "soon"})],
 )
 async def test_a_wrong_order_is_refused(path, body):
-    async with Twin.start() as twin, httpx.AsyncClient(base_url=twin.url) as door:
+    async with Twin.start() as twin, httpx.AsyncClient(verify=False, base_url=twin.url) as door:
         answer = await door.post(path, json=body)
     assert answer.status_code == 400
     assert "docs/twins.md" in answer.json()["error"]["message"]
 
 
 async def test_an_unknown_address_is_not_found():
-    async with Twin.start() as twin, httpx.AsyncClient(base_url=twin.url) as door:
+    async with Twin.start() as twin, httpx.AsyncClient(verify=False, base_url=twin.url) as door:
         answers = [await door.get("/v1/messages"), await door.post("/v2/messages", json={})]
     assert [answer.status_code for answer in answers] == [404, 404]
 
@@ -92,7 +95,7 @@ async def test_an_unknown_address_is_not_found():
 @pytest.mark.parametrize("body", [b"not json", b"[]", b'"text"', b"null", b'{"model": 5}', b"\xff"])
 async def test_a_body_that_is_no_request_is_the_clients_fault(path, body):
     headers = {"authorization": "Bearer twin-test", "anthropic-version": "2023-06-01"}
-    async with Twin.start() as twin, httpx.AsyncClient(base_url=twin.url, headers=headers) as door:
+    async with Twin.start() as twin, httpx.AsyncClient(verify=False, base_url=twin.url, headers=headers) as door:
         answer = await door.post(path, content=body)
         assert twin.calls[0].outcome == "refused"
     assert answer.status_code == 400
@@ -100,7 +103,7 @@ async def test_a_body_that_is_no_request_is_the_clients_fault(path, body):
 
 
 async def test_without_a_key_nothing_is_answered():
-    async with Twin.start() as twin, httpx.AsyncClient(base_url=twin.url) as door:
+    async with Twin.start() as twin, httpx.AsyncClient(verify=False, base_url=twin.url) as door:
         statuses = [
             (await door.post(path, json={})).status_code
             for path in ("/v1/messages", "/v1/responses", "/v1/chat/completions", "/backend-api/codex/responses")
@@ -115,7 +118,10 @@ async def test_a_body_may_come_in_chunks_and_a_connection_is_used_again():
 
     headers = {"authorization": "Bearer twin-test"}
     limits = httpx.Limits(max_connections=1)
-    async with Twin.start() as twin, httpx.AsyncClient(base_url=twin.url, headers=headers, limits=limits) as door:
+    async with (
+        Twin.start() as twin,
+        httpx.AsyncClient(verify=False, base_url=twin.url, headers=headers, limits=limits) as door,
+    ):
         answers: list[Any] = [await door.post("/v1/responses", content=chunks()) for _ in range(2)]
     texts = [answer.json()["output"][0]["content"][0]["text"] for answer in answers]
     assert texts == ["in two pieces"] * 2
@@ -124,7 +130,7 @@ async def test_a_body_may_come_in_chunks_and_a_connection_is_used_again():
 async def test_half_a_character_is_echoed_without_harm():
     body = r'{"model": "gpt-5", "stream": true, "input": "half \ud83d"}'  # the SDK would not send it
     headers = {"authorization": "Bearer twin-test"}
-    async with Twin.start() as twin, httpx.AsyncClient(base_url=twin.url, headers=headers) as door:
+    async with Twin.start() as twin, httpx.AsyncClient(verify=False, base_url=twin.url, headers=headers) as door:
         answer = await door.post("/v1/responses", content=body)
     assert "event: response.completed" in answer.text.split("\n")
 

@@ -26,7 +26,7 @@ CALLING = Script(
 )
 
 
-def told(response: openai.types.responses.Response) -> list[dict[str, Any]]:
+def told(response: Any) -> list[dict[str, Any]]:
     """The output without its ids, and without what the SDK's stream adds to it."""
     hidden = {"id", "call_id", "parsed_arguments"}
     items = [{key: value for key, value in item.to_dict().items() if key not in hidden} for item in response.output]

@@ -25,8 +25,9 @@ def emit(schema: Mapping[str, Any], mode: SchemaMode = SchemaMode.RELAXED) -> Sc
 
 def problems_of(schema: Mapping[str, Any], mode: SchemaMode | None = None) -> list[str]:
     """What is wrong with a schema, each with its place; without a mode, as a tool's own schema."""
-    root = _object_problems(schema, "$", mode) if schema.get("type") == "object" else ["$ is not an object"]
-    return [*root, *(problem for place, inner in _inner(schema, "$") for problem in _problems(inner, place, mode))]
+    if schema.get("type") != "object":
+        return ["$ is not an object"]
+    return list(_problems(schema, "$", mode, schema))
 
 
 def without_nulls(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,9 +141,10 @@ def _is_object(schema: Mapping[str, Any]) -> bool:
 
 
 def _resolved(ref: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a reference points to; nothing, for one that points nowhere."""
     found: Any = root
     for step in ref.removeprefix("#/").split("/"):
-        found = found[step]
+        found = found.get(step, {})
     return dict(found)
 
 
@@ -175,9 +177,11 @@ def _inner(schema: Mapping[str, Any], place: str) -> Iterator[tuple[str, Mapping
         yield from ((f"{place}.{key}.{name}", inner) for name, inner in schema.get(key, {}).items())
 
 
-def _problems(schema: Mapping[str, Any], place: str, mode: SchemaMode | None) -> Iterator[str]:
+def _problems(schema: Mapping[str, Any], place: str, mode: SchemaMode | None, root: Mapping[str, Any]) -> Iterator[str]:
     if _is_object(schema):
         yield from _object_problems(schema, place, mode)
+    if "$ref" in schema and not _resolved(schema["$ref"], root):
+        yield f"{place} points to {schema['$ref']}, which is not there"
     if mode is SchemaMode.STRICT:
         if not schema.keys() & {"type", "enum", "const", "anyOf", "$ref"}:
             yield f"{place} has no type"
@@ -185,7 +189,7 @@ def _problems(schema: Mapping[str, Any], place: str, mode: SchemaMode | None) ->
             yield f"{place} has a $ref that does not stand alone"
         yield from (f"{place} has {word!r}" for word in ("allOf", "oneOf", "prefixItems") if word in schema)
     for inner_place, inner in _inner(schema, place):
-        yield from _problems(inner, inner_place, mode)
+        yield from _problems(inner, inner_place, mode, root)
 
 
 def _object_problems(schema: Mapping[str, Any], place: str, mode: SchemaMode | None) -> list[str]:

@@ -161,7 +161,7 @@ def admit(tx: Tx, agent_id: str, admission: Admission, limits: Limits) -> Admitt
 
 
 def normalise(agent_id: str, admission: Admission, now_ms: int) -> MessageEnvelope:
-    """The envelope: pure. Labels follow from the origin; bindings are taken from metadata only if the runtime speaks."""
+    """The envelope: pure. Labels follow from the origin; bindings come from metadata only if the runtime speaks."""
     trust, authority = labels_for(admission.origin)
     metadata = admission.metadata or {}
     may_bind = (
@@ -196,7 +196,9 @@ def normalise(agent_id: str, admission: Admission, now_ms: int) -> MessageEnvelo
 
 
 def admitted_event(envelope: MessageEnvelope) -> MessageAdmitted:
-    assert envelope.trigger_kind and envelope.delivery_surface and envelope.admission_context
+    assert envelope.trigger_kind
+    assert envelope.delivery_surface
+    assert envelope.admission_context
     return MessageAdmitted(
         message_kind=envelope.kind,
         origin=to_plain(envelope.origin),

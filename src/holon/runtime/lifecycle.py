@@ -86,16 +86,21 @@ class Lifecycle:
     ) -> AbortOutcome:
         """Ends the current run. It settles as aborted, with a brief; the agent goes on with what waits."""
         target = agent_id or self._default
-        found = await self._store.write(
-            lambda tx: _request_abort(tx, target, run_id, mode, surface), at=Transition.RUN_ABORT
-        )
-        if mode == "stop_after_abort":
-            await self.control(target, ControlAction.STOP, surface)
-        self._end_current(target)
+
+        def step(tx: Tx) -> str:
+            found = _request_abort(tx, target, run_id, mode)
+            if mode == "stop_after_abort":
+                _apply(tx, target, ControlAction.STOP, surface)
+            return found
+
+        found = await self._store.write(step, at=Transition.RUN_ABORT)
+        self._end_current(target, found)
         return AbortOutcome(agent_id=target, run_id=found, aborted=True, mode=mode)
 
-    def _end_current(self, agent_id: str) -> None:
-        if (live := self._dispatcher.live.get(agent_id)) is not None:
+    def _end_current(self, agent_id: str, run_id: str | None = None) -> None:
+        """Ends what runs now; with `run_id` that run only: the next one may have begun meanwhile."""
+        live = self._dispatcher.live.get(agent_id)
+        if live is not None and run_id in (None, live.turn.run_id):
             live.abort()
 
 
@@ -154,7 +159,7 @@ def _control_message(tx: Tx, agent_id: str, action: ControlAction, surface: str)
     return envelope
 
 
-def _request_abort(tx: Tx, agent_id: str, run_id: str | None, mode: str, surface: str) -> str:
+def _request_abort(tx: Tx, agent_id: str, run_id: str | None, mode: str) -> str:
     state = require_agent(tx, agent_id, private=True).state
     if state.current_run_id is None or state.current_turn_id is None:
         raise NoCurrentRun(f"agent {agent_id!r} runs nothing now", hint=f"see 'holon status --agent {agent_id}'")

@@ -325,9 +325,9 @@ def _body(delivery: Delivery) -> MessageBody | None:
 def _depth_within(value: Any, levels: int) -> bool:
     """Walks without recursion: what is too deep must not hurt here either."""
     level = [value]
-    for _ in range(levels + 1):
+    for _ in range(levels):
         level = [child for item in level for child in _children(item)]
-    return not level
+    return not any(isinstance(item, dict | list) for item in level)
 
 
 def _children(item: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holon.core.codec import Record
 from holon.core.errors import AgentError
@@ -135,5 +135,31 @@ def read_header(line: str) -> HunkHeader | None:
     return HunkHeader(anchor=anchor if anchor.strip(". …") else None)
 
 
-_NUMBERED = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_NUMBERED = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
 NO_NEWLINE = "\\ No newline at end of file"
+
+
+def made_hunk(lines: list[HunkLine], patch_line: int, header: HunkHeader, **more: Any) -> Hunk:
+    """A hunk, checked for what neither form may say."""
+    hunk = Hunk(
+        tuple(lines),
+        patch_line,
+        old_start=header.old[0] if header.old else None,
+        new_start=header.new[0] if header.new else None,
+        **more,
+    )
+    if not lines:
+        raise invalid(
+            patch_line, "the hunk that begins here has no lines", "give it lines that begin with ' ', '+' or '-'"
+        )
+    if not all(line.ends for side in (hunk.old, hunk.new) for line in side[:-1]):
+        raise invalid(
+            patch_line,
+            f"{NO_NEWLINE!r} stands in the middle of the hunk that begins here",
+            "put it after the last old line, the last new line, or both",
+        )
+    return hunk
+
+
+def invalid(line: int, message: str, hint: str) -> InvalidPatch:
+    return InvalidPatch(f"line {line} of the patch: {message}", hint=hint, field="patch", line=line)

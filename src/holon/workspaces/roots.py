@@ -1,6 +1,6 @@
 """Execution roots: the folder that an agent's file tools may touch, and the one way to reach what is in it.
 
-A path is judged by where it leads after every link was followed, never by how it is spelled. Afterwards files are opened
+A path is judged by where it leads after every link was followed, never by how it is spelled. Then files are opened
 folder by folder from the root, without following links, so that a link which is put in the way later leads nowhere.
 A root confines the file tools only: a command that the agent runs is not held by it.
 """
@@ -53,7 +53,7 @@ class ExecutionRoot:
         return self.path / self._relative(given, field)
 
     def locate(self, given: str, *, field: str = "path") -> PurePosixPath:
-        """The entry that `given` names, relative to the root. Unlike `resolve`, it leaves a link at the end as it is."""
+        """The entry that `given` names, relative to the root. Unlike `resolve`, it leaves a link at the end alone."""
         through = self._relative(given, field)
         head, _, last = given.rstrip("/").rpartition("/")
         if last in ("", ".", ".."):
@@ -202,7 +202,7 @@ def _reason(error: OSError) -> str:
 
 
 def _pretends(part: str) -> bool:
-    """Whether the name turns into a step upward once a file system has normalised it or dropped invisible characters."""
+    """Whether the name turns into a step upward once a file system has normalised it or dropped what is invisible."""
     if part.isascii():
         return False
     visible = "".join(character for character in part if unicodedata.category(character) != "Cf")

@@ -1,0 +1,241 @@
+"""Placing: where in a file a hunk fits, exactly, and what the file is afterwards. Pure.
+
+There is no fuzz: every context and removed line must be there as the hunk has it. A header's line number may be wrong
+if the lines are in one place only. What a hunk does not speak of (line ends, a missing final newline) is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+
+from holon.workspaces.hunks import Hunk, Op
+from holon.workspaces.lines import Line, usual_eol
+from holon.workspaces.mismatches import explain, listed
+
+#: As many places are looked for; more are only said to exist.
+MAX_CANDIDATES = 20
+#: Of one file's hunks that do not fit, as many are explained at length.
+MAX_EXPLAINED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    hunk: Hunk
+    #: Index of the first line of the file that the hunk covers.
+    at: int
+
+    @property
+    def end(self) -> int:
+        return self.at + len(self.hunk.old)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Why a hunk was not placed, or where it was placed instead."""
+
+    kind: str
+    message: str
+
+
+@dataclass(slots=True)
+class Placement:
+    placed: list[Placed] = field(default_factory=list)
+    notes: list[Remark] = field(default_factory=list)
+    misfits: list[Remark] = field(default_factory=list)
+
+    @property
+    def already_applied(self) -> bool:
+        return not self.placed and bool(self.misfits) and all(it.kind == "already_applied" for it in self.misfits)
+
+
+def place(hunks: Sequence[Hunk], lines: Sequence[Line]) -> Placement:
+    """Each hunk after the one before it. A hunk that does not fit is remarked on, and the next is tried nevertheless."""
+    file, result = _File(lines), Placement()
+    start, trusted = 0, True
+    for number, hunk in enumerate(hunks, 1):
+        name = f"hunk {number} (patch line {hunk.patch_line})"
+        found = file.find(hunk, start, trusted)
+        if len(found) == 1:
+            at = found[0]
+            if hunk.old_start is not None and hunk.old:
+                trusted = at == hunk.old_start - 1
+                if not trusted:
+                    result.notes.append(_moved(name, hunk.old_start, at + 1))
+            if hunk.note:
+                result.notes.append(Remark("hunk_counts_corrected", f"{name}: {hunk.note}"))
+            result.placed.append(Placed(hunk, at))
+            start = at + len(hunk.old)
+        elif (applied := file.find_applied(hunk, start, trusted)) is not None:
+            message = f"{name} is applied already: its result stands at line {applied + 1}"
+            result.misfits.append(Remark("already_applied", message))
+            start = applied + len(hunk.new)
+        else:
+            result.misfits.append(_misfit(name, hunk, file, start, found, brief=len(result.misfits) >= MAX_EXPLAINED))
+    return result
+
+
+def edit(lines: Sequence[Line], placed: Sequence[Placed]) -> list[Line]:
+    """The file's lines with the placed hunks carried out."""
+    usual, done = usual_eol(lines), 0
+    after: list[Line] = []
+    for it in placed:
+        after += lines[done : it.at]
+        after += _carried_out(it, lines, usual)
+        done = it.end
+    after += lines[done:]
+    return _ended(after, lines, placed, usual)
+
+
+class _File:
+    """A file's lines, and what they are compared by: with their carriage returns or without."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = lines
+        self.texts = [line.text for line in lines]
+        self.margins = [text.strip() for text in self.texts]
+
+    @cached_property
+    def raws(self) -> list[str]:
+        return [line.raw for line in self.lines]
+
+    def keys(self, hunk: Hunk) -> list[str]:
+        return self.raws if hunk.speaks_of_returns else self.texts
+
+    def find(self, hunk: Hunk, start: int, trusted: bool) -> list[int]:
+        """The places where the hunk may go: one, or none, or several that nothing decides between."""
+        if not hunk.old:
+            return self._find_gap(hunk, start)
+        # Once a hunk was found elsewhere, the numbers of the next ones are no evidence any more.
+        if trusted and hunk.old_start is not None and self._fits_at(hunk, hunk.old_start - 1, start):
+            return [hunk.old_start - 1]
+        if not hunk.anchors:
+            return list(islice(self.fits(hunk, start), MAX_CANDIDATES + 1))
+        everywhere = list(self.fits(hunk, start))
+        firsts = {next((at for at in everywhere if at > anchor), None) for anchor in self._anchored(hunk, start)}
+        return sorted(at for at in firsts if at is not None)
+
+    def find_applied(self, hunk: Hunk, start: int, trusted: bool) -> int | None:
+        """Where the hunk's result stands already, if it does and if its lines are telling enough to say so."""
+        undone = hunk.undone()
+        if not undone.old or undone.lines == hunk.lines:
+            return None
+        found = self.find(undone, start, trusted)
+        if len(found) != 1:
+            return None
+        telling = sum(len(line.text.strip()) for line in undone.old) >= 3 or undone.old_start == found[0] + 1
+        return found[0] if telling else None
+
+    def fits(self, hunk: Hunk, start: int) -> Iterator[int]:
+        wanted = [line.text for line in hunk.old]
+        for at in _occurrences(self.keys(hunk), wanted, start):
+            if self._ends_agree(hunk, at):
+                yield at
+
+    def _fits_at(self, hunk: Hunk, at: int, start: int) -> bool:
+        if at < start or self.keys(hunk)[at : at + len(hunk.old)] != [line.text for line in hunk.old]:
+            return False
+        return self._ends_agree(hunk, at)
+
+    def _ends_agree(self, hunk: Hunk, at: int) -> bool:
+        reaches_end = at + len(hunk.old) == len(self.lines)
+        if hunk.at_end and not reaches_end:
+            return False
+        if not hunk.speaks_of_the_end:
+            return True
+        return reaches_end and all(line.ends == bool(self.lines[at + i].eol) for i, line in enumerate(hunk.old))
+
+    def _find_gap(self, hunk: Hunk, start: int) -> list[int]:
+        """Where a hunk goes that shows no line of the file: only where something other than its number says so."""
+        if not self.lines or hunk.at_end:
+            return [len(self.lines)]
+        return [anchor + 1 for anchor in self._anchored(hunk, start)]
+
+    def _anchored(self, hunk: Hunk, start: int) -> list[int]:
+        """The lines on which the last anchor stands, after all earlier ones. Anchors are compared without margins."""
+        if not hunk.anchors:
+            return []
+        *outer, last = [anchor.strip() for anchor in hunk.anchors]
+        at = max(0, start - 1)  # the anchor may be the line on which the hunk before it ended
+        for anchor in outer:
+            at = next((i for i in range(at, len(self.lines)) if self.margins[i] == anchor), len(self.lines)) + 1
+        return [i for i in range(at, len(self.lines)) if self.margins[i] == last]
+
+
+def _occurrences(keys: Sequence[str], wanted: Sequence[str], start: int) -> Iterator[int]:
+    """Every index from `start` at which `wanted` stands, in linear time (Knuth, Morris, Pratt): input can be odd."""
+    borders, width = [0], 0
+    for key in wanted[1:]:
+        while width and key != wanted[width]:
+            width = borders[width - 1]
+        width += key == wanted[width]
+        borders.append(width)
+    matched = 0
+    for index, key in enumerate(islice(keys, start, None), start):
+        while matched and (matched == len(wanted) or key != wanted[matched]):
+            matched = borders[matched - 1]
+        matched += key == wanted[matched]
+        if matched == len(wanted):
+            yield index - len(wanted) + 1
+
+
+def _carried_out(it: Placed, lines: Sequence[Line], usual: str) -> Iterator[Line]:
+    returns, at = it.hunk.speaks_of_returns, it.at
+    nearest = lines[at].eol if it.hunk.old else ""
+    for line in it.hunk.lines:
+        if line.op is not Op.ADD:
+            nearest = lines[at].eol or nearest
+            if line.op is Op.CONTEXT:
+                yield lines[at]
+            at += 1
+        elif not line.ends:
+            yield Line(line.text, "")
+        elif line.text.endswith("\r"):
+            yield Line(line.text[:-1], "\r\n")
+        else:
+            yield Line(line.text, "\n" if returns else nearest or usual)
+
+
+def _ended(after: list[Line], lines: Sequence[Line], placed: Sequence[Placed], usual: str) -> list[Line]:
+    """Line ends where lines now meet that did not before, and the final newline as the file or the hunk has it."""
+    whole = [line if line.eol else Line(line.text, usual) for line in after[:-1]] + after[-1:]
+    if not whole or (placed and placed[-1].hunk.speaks_of_the_end):
+        return whole
+    last = whole[-1]
+    missed = bool(lines) and not lines[-1].eol
+    whole[-1] = Line(last.text, "" if missed else last.eol or usual)
+    return whole
+
+
+def _moved(name: str, stated: int, found: int) -> Remark:
+    distance = abs(found - stated)
+    return Remark(
+        "hunk_moved",
+        f"{name} says line {stated}; its lines are only at line {found}, {distance} {_lines(distance)} further "
+        f"{'down' if found > stated else 'up'}, and it was applied there",
+    )
+
+
+def _misfit(name: str, hunk: Hunk, file: _File, start: int, found: list[int], *, brief: bool) -> Remark:
+    if len(found) > 1:
+        places = listed([str(at + 1) for at in found[:MAX_CANDIDATES]], more=len(found) > MAX_CANDIDATES)
+        advice = "add unchanged lines around it until it fits in one place, or give its line number as @@ -N,… +N,… @@"
+        return Remark("ambiguous_context", f"{name} fits at lines {places}: {advice}")
+    if absent := [anchor for anchor in hunk.anchors if anchor.strip() not in file.margins]:
+        return Remark("anchor_not_found", f"{name}: no line of the file is {absent[0]!r}, which its @@ line names")
+    if not hunk.old:
+        advice = "keep an unchanged line before or after the added ones"
+        return Remark("no_context", f"{name} only adds lines and does not say where: {advice}")
+    earlier = next(file.fits(hunk, 0), None)
+    if earlier is not None and earlier < start:
+        advice = "put hunks in the order of the file, and join hunks that share lines"
+        return Remark(
+            "hunk_order", f"{name} fits at line {earlier + 1}, before the end of the hunk ahead of it: {advice}"
+        )
+    return Remark("context_not_found", f"{name} {'does not fit either' if brief else explain(hunk, file.lines)}")
+
+
+def _lines(number: int) -> str:
+    return "line" if number == 1 else "lines"
