@@ -22,11 +22,9 @@ _UNSAFE = re.compile(r"[\[\]·\x00-\x1f\x7f\u0085\u2028\u2029]")
 
 def render_input(envelope: MessageEnvelope) -> str:
     """`[<kind> from <origin> · <authority> · via <surface>, <admission> · <id>]`, then the body."""
+    came = f"{envelope.kind} from {origin_words(envelope.origin)}"
     way_in = f"via {envelope.delivery_surface}, {envelope.admission_context}"
-    return (
-        f"[{envelope.kind} from {origin_words(envelope.origin)} · {envelope.authority_class} · {way_in} · {envelope.id}]\n"
-        f"{envelope.text}"
-    )
+    return f"[{came} · {envelope.authority_class} · {way_in} · {envelope.id}]\n{envelope.text}"
 
 
 def origin_words(origin: MessageOrigin) -> str:
