@@ -22,7 +22,9 @@ RESTLESS = """
 rules:
   - when: {pattern: "^loop"}
     rounds: [ROUNDS]
-""".replace("ROUNDS", ", ".join("{tools: [{name: Note}], usage: {input_tokens: 90, output_tokens: 10}}" for _ in range(9)))
+""".replace(
+    "ROUNDS", ", ".join("{tools: [{name: Note}], usage: {input_tokens: 90, output_tokens: 10}}" for _ in range(9))
+)
 
 #: Queues a follow-up in every turn: it drives itself on.
 SELF_DRIVEN = """

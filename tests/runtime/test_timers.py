@@ -27,7 +27,9 @@ from tests.runtime.living import SURFACE, Living
 HOUR = 3_600_000
 
 
-async def timer(life: Living, duration_ms: int = 1_000, interval_ms: int | None = None, agent_id: str = "main") -> Timer:
+async def timer(
+    life: Living, duration_ms: int = 1_000, interval_ms: int | None = None, agent_id: str = "main"
+) -> Timer:
     request = TimerRequest(duration_ms=duration_ms, interval_ms=interval_ms, summary="look at the build")
     return await life.host.timers.create(agent_id, request, surface=SURFACE)
 

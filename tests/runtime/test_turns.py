@@ -384,7 +384,9 @@ rules:
 @pytest.mark.spec("RT-192")
 async def test_telemetry_and_words_of_a_round_are_apart(living: Opens) -> None:
     words = "x" * 5_000
-    life = await living(f"rules: [{{rounds: [{{text: {words}, tools: [{{name: Note}}]}}, {{text: ok}}]}}]", tools=[NOTE])
+    life = await living(
+        f"rules: [{{rounds: [{{text: {words}, tools: [{{name: Note}}]}}, {{text: ok}}]}}]", tools=[NOTE]
+    )
     await life.ask("go")
     recorded = (await life.events("assistant_round_recorded"))[0].payload
     assert (recorded["text_preview"], recorded["tool_names"]) == ("x" * 200, ["Note"])
@@ -489,9 +491,7 @@ async def test_a_run_may_choose_its_model_and_a_message_may_not(living: Opens) -
 
 @pytest.mark.spec("RT-465")
 async def test_latency_is_read_from_the_events_of_a_turn(living: Opens, clock: ManualClock) -> None:
-    life = await living(
-        "rules: [{rounds: [{tools: [{name: Note}]}, {text: ok}]}]", clock=clock, tools=[NOTE]
-    )
+    life = await living("rules: [{rounds: [{tools: [{name: Note}]}, {text: ok}]}]", clock=clock, tools=[NOTE])
     await life.host.lifecycle.pause("main", SURFACE)
     message_id = await life.say("go")
     clock.move(700)

@@ -261,9 +261,7 @@ async def test_a_bounded_sleep_ends_on_time_after_a_restart(living: Opens, clock
     assert (await life.state()).last_wake_reason == "timer_tick"
 
 
-async def test_a_sleep_that_ended_while_the_host_was_down_ends_at_the_start(
-    living: Opens, clock: ManualClock
-) -> None:
+async def test_a_sleep_that_ended_while_the_host_was_down_ends_at_the_start(living: Opens, clock: ManualClock) -> None:
     life = await living(resting(60_000), clock=clock)
     await life.ask("rest 60")
     await life.at_rest()

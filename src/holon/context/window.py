@@ -6,7 +6,7 @@ grow with the history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,10 +25,6 @@ from holon.core.conversation import (
 from holon.core.messages import MessageEnvelope
 from holon.core.transcripts import TranscriptEntry, TranscriptKind
 
-#: Entries at which the window is cut, and how many it keeps.
-CUT_AT = 160
-KEEP = 40
-
 
 class WindowItem(NamedTuple):
     seq: int
@@ -41,31 +37,34 @@ class WindowItem(NamedTuple):
 
 @dataclass(slots=True)
 class Window:
-    """One agent's window, in memory. What is on disk rules: `newest_seq` tells whether this copy is current."""
+    """One agent's window, in memory. What is on disk rules: `newest_seq` tells whether this copy is current.
+
+    Everything that a request needs of it grows with it, so that no request walks over the whole of it.
+    """
 
     after_seq: int
     newest_seq: int
     entries: list[WindowItem] = field(default_factory=list)
-    chars: int = 0
+    items: list[ConversationItem] = field(default_factory=list)
+    #: Blocks of each item, as a provider counts them.
+    block_counts: list[int] = field(default_factory=list)
+    tokens: int = 0
+    turns: int = 0
 
-    def append(self, added: list[WindowItem]) -> None:
+    def append(self, added: Iterable[WindowItem]) -> None:
         for entry in added:
             self.entries.append(entry)
+            self.items.append(entry.item)
+            self.block_counts.append(block_count(entry.item))
+            self.tokens += tokens_of(entry.item)
+            self.turns += entry.opens_turn
             self.newest_seq = entry.seq
-            self.chars += chars_of(entry.item)
-
-    def items(self) -> list[ConversationItem]:
-        return [entry.item for entry in self.entries]
-
-    @property
-    def tokens(self) -> int:
-        return (self.chars + 3) // 4
 
     def turn_starts(self) -> list[tuple[int, int]]:
         """(number of its first entry, tokens) of each turn, oldest first."""
         starts: list[tuple[int, int]] = []
         for entry in self.entries:
-            tokens = (chars_of(entry.item) + 3) // 4
+            tokens = tokens_of(entry.item)
             if entry.opens_turn or not starts:
                 starts.append((entry.seq, tokens))
             else:
@@ -76,19 +75,12 @@ class Window:
         """What leaves the window with a cut in front of entry `seq`."""
         return [entry.item for entry in self.entries if entry.seq < seq]
 
-    def cut_after(self) -> int | None:
-        """The number after which the window should begin from now on, or `None` while it is short enough."""
-        if len(self.entries) < CUT_AT:
-            return None
-        openings = [entry.seq for entry in self.entries if entry.opens_turn]
-        recent = [seq for seq in openings if seq >= self.entries[-KEEP].seq]
-        # A turn that is longer than what a cut keeps stays whole, so that the window is cut all the same.
-        begins = recent[:1] or openings[-1:]
-        return begins[0] - 1 if begins and begins[0] > self.entries[0].seq else None
-
-    def inputs_before(self, seq: int) -> int:
-        """How many messages leave the window with a cut after `seq`."""
-        return sum(isinstance(entry.item, UserText) and entry.seq <= seq for entry in self.entries)
+    def from_seq(self, after_seq: int) -> Window:
+        """The part after that entry, as a window of its own."""
+        part = Window(after_seq=after_seq, newest_seq=self.newest_seq)
+        part.append(entry for entry in self.entries if entry.seq > after_seq)
+        part.newest_seq = self.newest_seq
+        return part
 
 
 def window_of(
@@ -96,7 +88,7 @@ def window_of(
 ) -> Window:
     """The window from what is stored."""
     window = Window(after_seq=after_seq, newest_seq=newest_seq)
-    window.append([item_of(entry, messages.get(entry.related_message_id or "")) for entry in entries])
+    window.append(item_of(entry, messages.get(entry.related_message_id or "")) for entry in entries)
     window.newest_seq = newest_seq
     return window
 
@@ -129,11 +121,21 @@ _SOURCES = {
 }
 
 
-def chars_of(item: ConversationItem) -> int:
+def block_count(item: ConversationItem) -> int:
+    match item:
+        case AssistantBlocks(blocks=blocks):
+            return max(1, len(blocks))
+        case ToolResults(results=results):
+            return max(1, len(results))
+        case UserText():
+            return 1
+
+
+def tokens_of(item: ConversationItem) -> int:
     match item:
         case UserText(text=text):
-            return len(text)
+            return (len(text) + 3) // 4
         case AssistantBlocks(blocks=blocks):
-            return len(dumps(blocks))
+            return (len(dumps(blocks)) + 3) // 4
         case ToolResults(results=results):
-            return sum(len(result.content) for result in results)
+            return (sum(len(result.content) for result in results) + 3) // 4

@@ -109,7 +109,7 @@ class TurnContextBuilt(EventPayload, frozen=True, kw_only=True):
     round: int
     duration_ms: float
     item_count: int
-    rendered_chars: int
+    rendered_tokens: int
 
 
 @event_kind("epoch_opened", L.VERBOSE, C.TRACE)
@@ -150,6 +150,13 @@ class ProviderRoundCompleted(EventPayload, frozen=True, kw_only=True):
     provider_completed_at: str
     token_usage: dict[str, int]
     provider_attempt_timeline: dict[str, Any] | None = None
+
+
+@event_kind("output_continued", L.VERBOSE, C.TRACE)
+class OutputContinued(EventPayload, frozen=True, kw_only=True):
+    """An answer was cut at the output limit; the model was asked to go on."""
+
+    round: int
 
 
 @event_kind("assistant_round_recorded", L.VERBOSE, C.ASSISTANT_PROGRESS)
@@ -219,7 +226,7 @@ class MessageQuarantined(EventPayload, frozen=True, kw_only=True):
 @event_kind("limit_reached", L.INFO, C.RUNTIME)
 class LimitReached(EventPayload, frozen=True, kw_only=True):
     limit: str
-    value: int
+    value: float
     advice: str
 
 

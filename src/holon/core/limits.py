@@ -10,6 +10,12 @@ class Limits(Input, frozen=True, kw_only=True):
     rounds_per_turn: int = 200
     #: Tokens (in and out) in one turn.
     tokens_per_turn: int = 5_000_000
+    #: Money, at the prices of the model table: one turn, one agent's day, and the day of all agents together.
+    dollars_per_turn: float = 20.0
+    dollars_per_agent_day: float = 100.0
+    dollars_per_day: float = 500.0
+    #: Tokens (in and out) of one agent's day.
+    tokens_per_agent_day: int = 500_000_000
     #: Turns that an agent may take in one hour, whatever woke it.
     turns_per_hour: int = 2_000
     #: Turns in a row that the runtime woke by itself, without new evidence from outside.

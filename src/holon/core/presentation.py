@@ -152,13 +152,14 @@ _SENTENCES: dict[str, _Say] = {
     "scheduler_decision": lambda p: f"{p['decision']}: {p['reason']}",
     "system_tick_emitted": lambda p: f"Tick by {p['subsystem']}: {p['reason']}",
     "system_tick_suppressed": lambda p: f"No tick by {p['subsystem']}: {p['reason']}",
-    "turn_context_built": lambda p: f"Prompt of {p['item_count']} items, {p['rendered_chars']} characters",
+    "turn_context_built": lambda p: f"Prompt of {p['item_count']} items, {p['rendered_tokens']} tokens",
     "epoch_opened": lambda p: f"Prompt built anew ({p['reason']}): {p['head_tokens']} tokens in front",
     "prompt_drift": lambda p: f"The prompt changed at {p['source']}: {p['lost_tokens']} tokens must be paid for again",
     "provider_round_completed": lambda p: (
         f"Round {p['round']} on {p['model_ref']}: {p['provider_round_ms']:.0f} ms, "
         f"{p['token_usage']['total_tokens']} tokens"
     ),
+    "output_continued": lambda p: f"The answer of round {p['round']} was cut at the output limit and is continued",
     "assistant_round_recorded": _round_sentence,
     "tool_executed": lambda p: f"{p['tool_name']}: {p['summary']} ({p['duration_ms']:.0f} ms)",
     "tool_call_interrupted": lambda p: f"{p['tool_name']} was interrupted by a restart and not run again",

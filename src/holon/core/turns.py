@@ -56,6 +56,9 @@ class Turn(Record, frozen=True, kw_only=True):
     #: Set when an operator asked for the run to end; the turn settles as aborted at its next step.
     abort_requested: bool = False
     work_item_id: str | None = None
+    #: How often an answer was cut at the output limit and continued, and what it said so far.
+    continuations: int = 0
+    partial_text: str = ""
     terminal: TurnTerminal | None = None
 
 
@@ -80,6 +83,8 @@ class ToolCall(Record, frozen=True, kw_only=True):
     begun_at: datetime | None = None
     completed_at: datetime | None = None
     result: str | None = None
+    #: The answer that asked for it was cut at the output limit: its arguments may be incomplete.
+    truncated: bool = False
     is_error: bool = False
     #: The whole error; the model reads a bounded receipt of it in `result`.
     error: dict[str, Any] | None = None

@@ -170,7 +170,7 @@ def response_of(line: RoundLine, request: ProviderRequest) -> ProviderResponse:
 
 
 #: The line that `context.rendering` puts in front of an input: `[kind from origin · authority · id]`.
-_PROVENANCE = re.compile(r"\[(?P<kind>[a-z_]+) from .* · [a-z_]+ · [^\s\]]+\](?:\n|\Z)")
+_PROVENANCE = re.compile(r"\[(?P<kind>[a-z_]+) from .* · [a-z_]+ · (?:via \w+, \w+ · )?[^\s\]]+\](?:\n|\Z)")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 
 

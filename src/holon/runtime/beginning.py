@@ -6,12 +6,14 @@ there is nothing to do and the agent rests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from holon.context.window import Window, WindowItem, item_of
+from holon.context.padding import PaddingMode
+from holon.context.sections import Section
+from holon.context.window import Window, WindowItem, item_of, tokens_of
 from holon.core.agents import AgentState, AgentStatus
 from holon.core.clock import moment, to_ms
 from holon.core.closures import ContinuationResolution, SchedulerDecisionKind
@@ -27,15 +29,20 @@ from holon.core.messages import MessageEnvelope, MessageKind, QueueStatus, Syste
 from holon.core.transcripts import TranscriptEntry, TranscriptKind
 from holon.core.transitions import Transition
 from holon.core.turns import Turn, TurnPhase
+from holon.providers.contract import ToolSpec
+from holon.providers.models import ModelTable
 from holon.runtime.continuation import resolve
+from holon.runtime.prompting import Prompt, prepare
 from holon.runtime.resting import decision_event, rest
 from holon.runtime.scheduler import decide_message, self_turn_delay_ms
 from holon.runtime.standing import held, read_closure, with_status
-from holon.store import Tx, agents, queue, transcript, turns
+from holon.runtime.windows import Windows
+from holon.store import Tx, agents, calls, queue, transcript, turns
 from holon.store.agents import StoredAgent
 from holon.store.queue import Claimed
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,7 @@ class Begun:
     envelope: MessageEnvelope
     stored: StoredAgent
     window: Window
+    prompt: Prompt
     added: list[WindowItem] = field(default_factory=list)
 
 
@@ -68,11 +76,20 @@ class AtRest:
 
 Beginning = Begun | Reduced | Held | AtRest
 
-#: Finds the agent's window, from memory or (given the transaction) from the store.
-FindWindow = Callable[[Tx, StoredAgent], Window]
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What a turn is assembled with: where windows are kept, which models there are, and what rooms have to say."""
+
+    windows: Windows
+    models: ModelTable
+    model_default: str
+    tools: Sequence[ToolSpec]
+    sections: Sequence[Section]
+    padding: PaddingMode = PaddingMode.AUTO
 
 
-def begin(tx: Tx, agent_id: str, *, limits: Limits, model_default: str, find_window: FindWindow) -> Beginning:
+def begin(tx: Tx, agent_id: str, *, limits: Limits, assembly: Assembly) -> Beginning:
     stored = agents.get(tx, agent_id)
     if stored is None or held(stored.state) or stored.state.status is AgentStatus.BOOTING:
         return AtRest()
@@ -83,7 +100,7 @@ def begin(tx: Tx, agent_id: str, *, limits: Limits, model_default: str, find_win
     if isinstance(claimed, Held):
         return claimed
     state = msgspec.structs.replace(stored.state, held_by=None)
-    return _decide(tx, stored._replace(state=state), claimed, run_id, limits, model_default, find_window)
+    return _decide(tx, stored._replace(state=state), claimed, run_id, limits, assembly)
 
 
 def _look_around(tx: Tx, state: AgentState, limits: Limits) -> Beginning:
@@ -100,8 +117,7 @@ def _decide(
     claimed: Claimed,
     run_id: str,
     limits: Limits,
-    model_default: str,
-    find_window: FindWindow,
+    assembly: Assembly,
 ) -> Beginning:
     state, envelope = stored.state, claimed.envelope
     prior = read_closure(tx, state, turn_in_progress=False)
@@ -130,15 +146,24 @@ def _decide(
         queue.settle(tx, envelope.id, QueueStatus.PROCESSED)
         rest(tx, state, stored.counters.pending - 1, limits, reason=f"{envelope.kind} needed no turn")
         return Reduced()
-    return _open_turn(tx, stored._replace(state=state), claimed, run_id, model_default, find_window)
+    return _open_turn(tx, stored._replace(state=state), claimed, run_id, assembly)
 
 
-def _open_turn(
-    tx: Tx, stored: StoredAgent, claimed: Claimed, run_id: str, model_default: str, find_window: FindWindow
-) -> Begun:
+def _open_turn(tx: Tx, stored: StoredAgent, claimed: Claimed, run_id: str, assembly: Assembly) -> Begun:
     state, envelope = stored.state, claimed.envelope
-    window = find_window(tx, stored)
-    cut = window.cut_after()
+    model = _model_of(envelope) or state.model_override or assembly.model_default
+    kept = assembly.windows.find(tx, stored)
+    prepared = prepare(
+        tx,
+        state,
+        kept.window,
+        kept.prompt,
+        assembly.models.card(model),
+        assembly.sections,
+        assembly.tools,
+        assembly.padding,
+    )
+    state, window = prepared.state, prepared.window
     turn = Turn(
         id=new_id("turn", tx.now_ms),
         agent_id=state.id,
@@ -148,7 +173,7 @@ def _open_turn(
         phase=TurnPhase.ROUND_BEGUN,
         round=1,
         started_at=moment(tx.now_ms),
-        model=_model_of(envelope) or state.model_override or model_default,
+        model=model,
         work_item_id=state.current_work_item_id,
     )
     state = msgspec.structs.replace(
@@ -157,12 +182,10 @@ def _open_turn(
         current_turn_id=turn.id,
         turn_index=turn.turn_index,
         sleep=None,
-        awaits_operator=False,
+        awaits_operator=state.awaits_operator and envelope.kind is not MessageKind.OPERATOR_PROMPT,
         self_turns=state.self_turns + 1 if self_made(envelope) else 0,
-        window_after=cut if cut is not None else state.window_after,
-        compacted_message_count=state.compacted_message_count + (window.inputs_before(cut) if cut else 0),
     )
-    added = add_input(tx, turn, envelope, opens_turn=True)
+    added = [*prepared.added, add_input(tx, turn, envelope, opens_turn=True)]
     tx.emit(
         state.id,
         TurnContextBuilt(
@@ -170,15 +193,15 @@ def _open_turn(
             run_id=run_id,
             round=1,
             duration_ms=0.0,
-            item_count=len(window.entries) + 1,
-            rendered_chars=window.chars,
+            item_count=len(window.entries) + len(added),
+            rendered_tokens=prepared.prompt.epoch.head_tokens + window.tokens + sum(tokens_of(e.item) for e in added),
         ),
         message_id=envelope.id,
         turn_id=turn.id,
     )
     turns.insert(tx, turn)
     agents.save_state(tx, state)
-    return Begun(turn, envelope, stored._replace(state=state), window, [added])
+    return Begun(turn, envelope, stored._replace(state=state), window, prepared.prompt, added)
 
 
 def add_input(tx: Tx, turn: Turn, envelope: MessageEnvelope, *, opens_turn: bool) -> WindowItem:
@@ -240,6 +263,8 @@ def _claim(tx: Tx, stored: StoredAgent, run_id: str, limits: Limits) -> Claimed 
     state = stored.state
     if (until := _hourly_hold(tx, state, limits)) is not None:
         return _hold(tx, state, "turns_per_hour", limits.turns_per_hour, until)
+    if (spent := _daily_hold(tx, state, limits)) is not None:
+        return _hold(tx, state, *spent, _tomorrow(tx.now_ms))
     if state.self_turns < limits.self_turns_free:
         claimed = queue.claim_head(tx, state.id, run_id)
         assert claimed is not None, "pending counts a message that does not wait"
@@ -281,14 +306,35 @@ def _hourly_hold(tx: Tx, state: AgentState, limits: Limits) -> int | None:
     return began + HOUR_MS
 
 
+def _daily_hold(tx: Tx, state: AgentState, limits: Limits) -> tuple[str, float] | None:
+    """The daily limit that is used up, if one is: sums by day are kept, so this reads a few rows."""
+    if state.last_call_at is None:
+        return None
+    tokens, nanodollars = calls.spent_today(tx, state.id)
+    if tokens >= limits.tokens_per_agent_day:
+        return "tokens_per_agent_day", limits.tokens_per_agent_day
+    if nanodollars >= limits.dollars_per_agent_day * 1e9:
+        return "dollars_per_agent_day", limits.dollars_per_agent_day
+    if nanodollars and calls.spent_today(tx)[1] >= limits.dollars_per_day * 1e9:
+        return "dollars_per_day", limits.dollars_per_day
+    return None
+
+
+def _tomorrow(now_ms: int) -> int:
+    return (now_ms // DAY_MS + 1) * DAY_MS
+
+
 _ADVICE = {
+    "tokens_per_agent_day": "it goes on tomorrow (UTC); see 'holon cost', or raise limits.tokens_per_agent_day",
+    "dollars_per_agent_day": "it goes on tomorrow (UTC); see 'holon cost', or raise limits.dollars_per_agent_day",
+    "dollars_per_day": "all agents go on tomorrow (UTC); see 'holon cost', or raise limits.dollars_per_day",
     "turns_per_hour": "the agent goes on when the hour is over; look at what wakes it, or raise limits.turns_per_hour",
     "self_turns": "it wakes itself without new evidence; send it a prompt, or raise limits.self_turns",
     "self_turns_free": "it wakes itself without new evidence; it goes on after a growing pause",
 }
 
 
-def _hold(tx: Tx, state: AgentState, limit: str, value: int, until_ms: int | None) -> Held:
+def _hold(tx: Tx, state: AgentState, limit: str, value: float, until_ms: int | None) -> Held:
     if state.held_by != limit:
         tx.emit(state.id, LimitReached(limit=limit, value=value, advice=_ADVICE[limit]))
         state = msgspec.structs.replace(state, held_by=limit)

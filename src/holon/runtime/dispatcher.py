@@ -14,7 +14,7 @@ from holon.core.errors import Fenced, HolonError, StoreUnavailable
 from holon.core.limits import Limits
 from holon.core.transitions import Transition
 from holon.core.turns import Turn
-from holon.runtime.beginning import AtRest, Beginning, Begun, Held, Reduced, begin
+from holon.runtime.beginning import Assembly, AtRest, Beginning, Begun, Held, Reduced, begin
 from holon.runtime.recovery import resume, suspend
 from holon.runtime.rounds import used_in
 from holon.runtime.turn import LiveTurn, TurnDriver
@@ -35,11 +35,11 @@ class Dispatcher:
         registry: ToolRegistry,
         windows: Windows,
         limits: Limits,
-        model_default: str,
+        assemble: Callable[[str], Assembly],
         on_fenced: Callable[[], None],
     ) -> None:
         self._store, self._driver, self._registry, self._windows = store, driver, registry, windows
-        self._limits, self._model_default, self._on_fenced = limits, model_default, on_fenced
+        self._limits, self._assemble, self._on_fenced = limits, assemble, on_fenced
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
@@ -124,29 +124,23 @@ class Dispatcher:
                         return
 
     async def _begin(self, agent_id: str) -> Beginning:
+        assembly = self._assemble(agent_id)
         return await self._store.write(
-            lambda tx: begin(
-                tx,
-                agent_id,
-                limits=self._limits,
-                model_default=self._model_default,
-                find_window=self._windows.find,
-            ),
-            at=Transition.TURN_BEGIN,
+            lambda tx: begin(tx, agent_id, limits=self._limits, assembly=assembly), at=Transition.TURN_BEGIN
         )
 
     async def _drive(self, agent_id: str, begun: Begun) -> None:
-        window = self._windows.grow(agent_id, begun.window, begun.added, after_seq=begun.stored.state.window_after)
-        live = LiveTurn(begun.turn, begun.envelope, begun.stored.identity, window, [])
+        live = LiveTurn(begun.turn, begun.envelope, begun.stored.identity, begun.window, begun.prompt, [])
+        self._driver.grow(live, begun.added)
         await self._run(agent_id, live)
 
     async def _resume(self, turn: Turn) -> None:
         async with self._slots:
             begun, step = await self._store.write(
-                lambda tx: resume(tx, turn.id, self._registry, self._limits, self._windows.find),
+                lambda tx: resume(tx, turn.id, self._registry, self._limits, self._windows),
                 at=Transition.TURN_RESUME,
             )
-            live = LiveTurn(step.turn, begun.envelope, begun.stored.identity, begun.window, step.begun)
+            live = LiveTurn(step.turn, begun.envelope, begun.stored.identity, begun.window, begun.prompt, step.begun)
             live.used = used_in(begun.stored.state, turn.id)
             live.aborting = step.turn.abort_requested  # asked for while the turn waited to be taken up
             self._driver.grow(live, step.added)

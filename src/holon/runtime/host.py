@@ -22,12 +22,15 @@ from holon.core.messages import (
     TextBody,
 )
 from holon.core.transitions import Transition
+from holon.providers.models import ModelTable
 from holon.providers.selection import Providers
 from holon.runtime import status
 from holon.runtime.admission import Admission, Inbox, admit
+from holon.runtime.beginning import Assembly
 from holon.runtime.directory import Directory
 from holon.runtime.dispatcher import Dispatcher
 from holon.runtime.following import Following
+from holon.runtime.guiding import Guiding
 from holon.runtime.keeping import Keeping
 from holon.runtime.lifecycle import Lifecycle
 from holon.runtime.pulse import Pulse
@@ -68,10 +71,14 @@ class Host:
         limits, default = settings.limits, settings.default_agent_id
         self.providers = providers
         self.registry = ToolRegistry.of([SLEEP, enqueue_tool(self._follow_up), *tools])
-        windows = Windows()
-        driver = TurnDriver(store, providers, self.registry, windows, limits, settings.model_fallbacks)
+        self.models = ModelTable(settings.models)
+        self.guiding = Guiding(settings.agents_dir)
+        self._windows, self._tools = Windows(), self.registry.specs()
+        driver = TurnDriver(
+            store, providers, self.registry, self._windows, self.models, limits, settings.model_fallbacks
+        )
         self.dispatcher = Dispatcher(
-            store, driver, self.registry, windows, limits, settings.model_default, self._lost_the_home
+            store, driver, self.registry, self._windows, limits, self._assemble, self._lost_the_home
         )
         kick = self.dispatcher.kick
         self.retention = Keeping(store, settings.retention)
@@ -180,6 +187,17 @@ class Host:
             ),
         )
         return recovered
+
+    def _assemble(self, agent_id: str) -> Assembly:
+        """What the agent's next turn is made with. Files are looked at here, outside of any transaction."""
+        return Assembly(
+            windows=self._windows,
+            models=self.models,
+            model_default=self.settings.model_default,
+            tools=self._tools,
+            sections=self.guiding.sections(agent_id),
+            padding=self.settings.padding,
+        )
 
     def _follow_up(self, tx: Tx, context: CallContext, text: str, priority: Priority) -> None:
         """A follow-up that the model asked for: an explicit message of its own."""

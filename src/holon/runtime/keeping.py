@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from holon.core.event_kinds import RetentionApplied
-from holon.core.events import RUNTIME_SCOPE
-from holon.core.retention import RetentionPolicy
-from holon.core.transitions import Transition
+from holon.core.retention import RetentionPlan, RetentionPolicy
 from holon.store import Store, retention
-from holon.store.retention import RetentionPlan
 
 
 class Keeping:
@@ -21,14 +17,4 @@ class Keeping:
 
     async def apply(self) -> dict[str, int]:
         """Removes what the plan names, batch by batch; how many rows of each family went."""
-        if not self._policy.enabled:
-            return {}
-        plan = await self.plan()
-        removed: dict[str, int] = {}
-        while batch := await self._store.write(lambda tx: retention.apply(tx, plan), at=Transition.RETENTION):
-            for family, rows in batch.items():
-                removed[family] = removed.get(family, 0) + rows
-        if removed:
-            event = RetentionApplied(deleted=removed, reason=plan.reason)
-            await self._store.write(lambda tx: tx.emit(RUNTIME_SCOPE, event), at=Transition.AUDIT)
-        return removed
+        return await retention.enforce(self._store, self._policy)

@@ -14,16 +14,16 @@ import msgspec
 from holon.context.compaction import KEEP_SHARE, CompactionFacts, decide_compaction, keep_from, summarise
 from holon.context.deltas import Delta, find_deltas, known_after
 from holon.context.drift import Chain, find_drift
-from holon.context.epochs import Epoch, FrozenTool, open_epoch
+from holon.context.epochs import Epoch, FrozenTool, open_epoch, tools_tokens
 from holon.context.guidelines import OPERATING_GUIDELINES
 from holon.context.marks import plan_marks
 from holon.context.padding import Filler, PaddingMode, PaddingPlan, plan_padding
 from holon.context.sections import Place, Section
-from holon.context.window import Window, WindowItem
+from holon.context.window import Window, WindowItem, tokens_of
 from holon.core.agents import AgentState
 from holon.core.clock import moment, to_ms
 from holon.core.codec import dumps
-from holon.core.conversation import AssistantBlocks, ConversationItem, ToolResults, UserText
+from holon.core.conversation import ConversationItem, UserText
 from holon.core.event_kinds import EpochOpened, PromptDrifted
 from holon.core.ledger import CallRecord, cost_of
 from holon.core.models import ModelCard
@@ -50,9 +50,14 @@ class Prompt:
     sent_chain: str = ""
     last_marked: int | None = None
 
+    def was_sent(self, sent: Sent, marks: list[int]) -> None:
+        """The request was answered: the next one must begin with it."""
+        self.sent_blocks, self.sent_chain = sent.blocks, sent.chain
+        self.last_marked = marks[-1] if marks else None
+
     def grow(self, added: Sequence[WindowItem]) -> None:
         for entry in added:
-            self.chain.add(entry.source, dumps(entry.item), estimate(_words(entry.item)))
+            self.chain.add(entry.source, dumps(entry.item), tokens_of(entry.item))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +85,7 @@ def prepare(
     if state.epoch:
         prompt = prompt if prompt is not None and prompt.epoch.number == state.epoch else load_prompt(tx, state, window)
         idle = tx.now_ms - to_ms(state.last_call_at) if state.last_call_at else None
-        wanted = decide_compaction(
-            CompactionFacts(prompt.epoch.head_tokens, window.tokens, card, idle, len(window.turn_starts()))
-        )
+        wanted = decide_compaction(CompactionFacts(prompt.epoch.head_tokens, window.tokens, card, idle, window.turns))
         if wanted is None:
             return _with_deltas(tx, state, window, prompt, sections)
         reason = wanted
@@ -106,12 +109,8 @@ def build_request(
 ) -> ProviderRequest:
     """The request of the next round: the frozen head, the conversation, and where the cache is marked."""
     conversation = conversation_of(prompt.epoch, window)
-    plan = plan_marks(
-        card.cache,
-        [_block_count(item) for item in conversation],
-        has_tools=bool(prompt.epoch.tools),
-        last_marked=prompt.last_marked,
-    )
+    counts = [1, *window.block_counts] if prompt.epoch.summary else window.block_counts
+    plan = plan_marks(card.cache, counts, has_tools=bool(prompt.epoch.tools), last_marked=prompt.last_marked)
     return ProviderRequest(
         agent_id=turn.agent_id,
         turn_id=turn.id,
@@ -130,14 +129,16 @@ def build_request(
 
 
 def conversation_of(epoch: Epoch, window: Window) -> list[ConversationItem]:
-    items = window.items()
-    return [UserText(text=epoch.summary), *items] if epoch.summary else items
+    return [UserText(text=epoch.summary), *window.items] if epoch.summary else list(window.items)
 
 
-def check_drift(tx: Tx, turn: Turn, prompt: Prompt, card: ModelCard) -> None:
-    """Compares the request with the last one. A difference is an event with its place and its price."""
-    if prompt.chain.names(prompt.sent_blocks) == prompt.sent_chain:
-        return
+def drifted(prompt: Prompt) -> bool:
+    """Whether the next request is not the last one plus what is new. One comparison, however long they are."""
+    return prompt.chain.names(prompt.sent_blocks) != prompt.sent_chain
+
+
+def note_drift(tx: Tx, turn: Turn, prompt: Prompt, card: ModelCard) -> None:
+    """A drift as an event, with its place and its price."""
     before = Chain(prompt.chain.links[: prompt.sent_blocks])
     drift = find_drift(before, prompt.chain)
     lost = sum(link.tokens for link in before.links)
@@ -267,9 +268,7 @@ def _open(
         summary=summary,
     )
     epochs.insert(tx, state.id, epoch.number, epoch)
-    kept = Window(after_seq=cut, newest_seq=window.newest_seq)
-    kept.append([entry for entry in window.entries if entry.seq > cut])
-    kept.newest_seq = window.newest_seq
+    kept = window.from_seq(cut)
     prompt = Prompt(epoch, head_chain(epoch))
     prompt.grow(kept.entries)
     tx.emit(
@@ -302,8 +301,6 @@ def _padding(
     tools: Sequence[FrozenTool],
     mode: PaddingMode,
 ) -> PaddingPlan:
-    from holon.context.epochs import tools_tokens
-
     usual = round(state.total_model_rounds / state.total_epochs) if state.total_epochs else EXPECTED_CALLS
     return plan_padding(
         sum(section.tokens for section in sections) + tools_tokens(tools),
@@ -329,26 +326,6 @@ def _append(tx: Tx, agent_id: str, delta: Delta) -> WindowItem:
         tx, agent_id, TranscriptKind.CONTEXT_DELTA, {"text": delta.text, "section": delta.section_id}
     )
     return WindowItem(seq, UserText(text=delta.text), opens_turn=False, source="deltas")
-
-
-def _block_count(item: ConversationItem) -> int:
-    match item:
-        case AssistantBlocks(blocks=blocks):
-            return max(1, len(blocks))
-        case ToolResults(results=results):
-            return max(1, len(results))
-        case UserText():
-            return 1
-
-
-def _words(item: ConversationItem) -> str:
-    match item:
-        case UserText(text=text):
-            return text
-        case AssistantBlocks(blocks=blocks):
-            return dumps(blocks)
-        case ToolResults(results=results):
-            return "".join(result.content for result in results)
 
 
 #: Hands in the sections of an agent, from files and rooms; called outside of transactions.

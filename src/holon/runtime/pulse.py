@@ -82,7 +82,7 @@ class Pulse:
             except Exception:  # the pulse must go on: an agent's rest depends on it
                 log.exception("a beat failed")
                 nap = NAP_S
-            # Not `wait_for`: before 3.12 it loses a cancellation that comes together with the event, and with it the end.
+            # Not `wait_for`: before 3.12 it loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
                 async with asyncio.timeout(nap):
                     await self._changed.wait()
@@ -101,7 +101,7 @@ class Pulse:
     async def watch(self) -> None:
         """Work without progress becomes an event that people see, once per stall."""
         waiting = await self._store.read(_waiting_agents)
-        for agent_id, pending in waiting.items():
+        for agent_id in waiting:
             if agent_id not in self._dispatcher.working:
                 self._dispatcher.kick(agent_id)
         now = time.monotonic()

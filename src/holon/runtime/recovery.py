@@ -13,11 +13,13 @@ from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import QueueStatus
 from holon.core.turns import ToolCallStatus, Turn, TurnPhase
-from holon.runtime.beginning import Begun, FindWindow
+from holon.runtime.beginning import Begun
 from holon.runtime.calls import interrupt_begun
+from holon.runtime.prompting import load_prompt
 from holon.runtime.rounds import Step, begin_calls, finish_tools
 from holon.runtime.settling import fail, settle
 from holon.runtime.standing import with_status
+from holon.runtime.windows import Windows
 from holon.store import Tx, agents, queue, turns
 from holon.tools.registry import ToolRegistry
 
@@ -109,15 +111,15 @@ def _settle_strays(tx: Tx, resumed: set[str]) -> None:
             queue.put_back(tx, entry.agent_id, entry.message_id)
 
 
-def resume(tx: Tx, turn_id: str, registry: ToolRegistry, limits: Limits, find_window: FindWindow) -> tuple[Begun, Step]:
+def resume(tx: Tx, turn_id: str, registry: ToolRegistry, limits: Limits, windows: Windows) -> tuple[Begun, Step]:
     """Takes a turn up where it stands. Calls that had begun are not run again: the model is told."""
     turn = turns.get(tx, turn_id)
     assert turn is not None
     stored = agents.get(tx, turn.agent_id)
     envelope = queue.message(tx, turn.message_id)
     assert stored is not None and envelope is not None
-    window = find_window(tx, stored)
-    begun = Begun(turn, envelope, stored, window)
+    window, prompt = windows.find(tx, stored)
+    begun = Begun(turn, envelope, stored, window, prompt or load_prompt(tx, stored.state, window))
     if turn.phase is not TurnPhase.TOOLS:
         return begun, Step(turn)
     interrupt_begun(tx, turn)

@@ -19,24 +19,29 @@ from holon.core.codec import dumps, to_plain
 from holon.core.conversation import (
     AssistantBlocks,
     ModelBlock,
+    UserText,
     text_of,
     tool_uses,
 )
 from holon.core.event_kinds import (
     AssistantRoundRecorded,
     OperatorInterjectionAdmitted,
+    OutputContinued,
     ProviderRoundCompleted,
     ToolExecuted,
 )
 from holon.core.limits import Limits
 from holon.core.messages import MessageKind, Priority, QueueStatus, Trust
+from holon.core.models import ModelCard
 from holon.core.transcripts import TranscriptKind
 from holon.core.turns import ToolCall, ToolCallStatus, Turn, TurnPhase
 from holon.core.usage import TokenUsage
 from holon.providers.attempts import RoundOutcome
+from holon.providers.contract import StopReason
 from holon.runtime.beginning import add_input
 from holon.runtime.briefing import write_brief
 from holon.runtime.calls import add_results
+from holon.runtime.prompting import Sent, book_call
 from holon.runtime.settling import settle
 from holon.runtime.sleeping import start_sleep
 from holon.runtime.standing import held
@@ -45,6 +50,8 @@ from holon.tools.envelope import ToolError
 from holon.tools.registry import ToolOutcome, ToolRegistry
 
 PREVIEW_CHARS = 200
+#: How often in one turn an answer that was cut at the output limit is continued.
+MAX_CONTINUATIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,14 @@ class RoundTimes:
     started_ms: int
     completed_ms: int
     round_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """What the ledger needs to know of a round: the model that answered, and what was sent."""
+
+    card: ModelCard
+    sent: Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +90,18 @@ class Step:
     added: list[WindowItem] = field(default_factory=list)
     #: The calls to run next, if the turn stands at its tools.
     begun: list[ToolCall] = field(default_factory=list)
-    used: TokenUsage = TokenUsage()
+    used: TokenUsage = field(default_factory=TokenUsage)
+    nanodollars: int = 0
 
 
 def record_answer(
-    tx: Tx, turn: Turn, outcome: RoundOutcome, times: RoundTimes, registry: ToolRegistry, limits: Limits
+    tx: Tx,
+    turn: Turn,
+    outcome: RoundOutcome,
+    times: RoundTimes,
+    booking: Booking,
+    registry: ToolRegistry,
+    limits: Limits,
 ) -> Step:
     """Commits an answer. With tool calls the first of them begin; without, the turn settles or goes on."""
     stored = agents.get(tx, turn.agent_id)
@@ -87,7 +109,9 @@ def record_answer(
     assert stored is not None and current is not None
     turn = msgspec.structs.replace(current, crashes=0)
     usage = outcome.response.usage or TokenUsage()
-    state = _count_round(stored.state, usage)
+    state, cost = book_call(
+        tx, _count_round(stored.state, usage), turn, booking.card, booking.sent, usage, outcome.response.buckets
+    )
     added = [_add_answer(tx, turn, outcome, times, usage)]
     calls = _requested(turn, outcome, tx.now_ms)
     if calls:
@@ -95,19 +119,23 @@ def record_answer(
         turn = msgspec.structs.replace(turn, phase=TurnPhase.TOOLS)
     if turn.abort_requested:
         settle(tx, state, turn, limits, aborted="aborted by the operator")
-        return Step(_terminal(turn), added, used=usage)
+        return Step(_terminal(turn), added, used=usage, nanodollars=cost)
     if calls:
         begun = begin_calls(tx, calls, registry)
         turns.save(tx, turn)
         agents.save_state(tx, state)
-        return Step(turn, added, begun, usage)
-    state, interjected = _interject(tx, turn, state, "after_text_round")
-    if interjected:
+        return Step(turn, added, begun, usage, cost)
+    text = turn.partial_text + text_of(outcome.response.blocks)
+    state, more = _interject(tx, turn, state, "after_text_round")
+    if outcome.response.stop_reason is StopReason.MAX_OUTPUT_TOKENS and turn.continuations < MAX_CONTINUATIONS:
+        turn = msgspec.structs.replace(turn, continuations=turn.continuations + 1, partial_text=text)
+        more = [_ask_to_go_on(tx, turn), *more]
+    if more:
         turn = _next_round(tx, turn)
         agents.save_state(tx, state)
-        return Step(turn, added + interjected, used=usage)
-    settle(tx, state, turn, limits, text=text_of(outcome.response.blocks), pending=stored.counters.pending)
-    return Step(_terminal(turn), added, used=usage)
+        return Step(turn, added + more, used=usage, nanodollars=cost)
+    settle(tx, state, turn, limits, text=text, pending=stored.counters.pending)
+    return Step(_terminal(turn), added, used=usage, nanodollars=cost)
 
 
 def begin_calls(tx: Tx, calls: list[ToolCall], registry: ToolRegistry) -> list[ToolCall]:
@@ -192,6 +220,22 @@ def _interject(tx: Tx, turn: Turn, state: AgentState, safe_point: str) -> tuple[
     return (msgspec.structs.replace(state, last_brief_at=moment(tx.now_ms)) if added else state), added
 
 
+def _ask_to_go_on(tx: Tx, turn: Turn) -> WindowItem:
+    """The answer was cut at the output limit: the model is asked for the rest."""
+    text = "[the answer above was cut at the output limit: go on exactly where it stopped, without repeating it]"
+    tx.emit(turn.agent_id, OutputContinued(round=turn.round), message_id=turn.message_id, turn_id=turn.id)
+    seq = transcript.append(
+        tx,
+        turn.agent_id,
+        TranscriptKind.CONTINUATION_PROMPT,
+        {"text": text},
+        turn_id=turn.id,
+        round_=turn.round,
+        message_id=turn.message_id,
+    )
+    return WindowItem(seq, UserText(text=text), opens_turn=False)
+
+
 def _next_round(tx: Tx, turn: Turn) -> Turn:
     turn = msgspec.structs.replace(turn, phase=TurnPhase.ROUND_BEGUN, round=turn.round + 1)
     turns.save(tx, turn)
@@ -247,7 +291,7 @@ def _add_answer(tx: Tx, turn: Turn, outcome: RoundOutcome, times: RoundTimes, us
         message_id=turn.message_id,
         turn_id=turn.id,
     )
-    return WindowItem(seq, AssistantBlocks(blocks=response.blocks), opens_turn=False)
+    return WindowItem(seq, AssistantBlocks(blocks=response.blocks), opens_turn=False, source="answers")
 
 
 def _requested(turn: Turn, outcome: RoundOutcome, now_ms: int) -> list[ToolCall]:
@@ -262,6 +306,7 @@ def _requested(turn: Turn, outcome: RoundOutcome, now_ms: int) -> list[ToolCall]
             input=dumps(use.input),
             status=ToolCallStatus.REQUESTED,
             requested_at=moment(now_ms),
+            truncated=outcome.response.stop_reason is StopReason.MAX_OUTPUT_TOKENS,
         )
         for ordinal, use in enumerate(tool_uses(outcome.response.blocks))
     ]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holon.context.padding import PaddingMode
 from holon.core.errors import InvalidSettings
 from holon.core.limits import Limits
 from holon.core.retention import RetentionPolicy
@@ -34,6 +35,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     retention: RetentionPolicy = RetentionPolicy()
     event_heartbeat_ms: int = 15_000
+    padding: PaddingMode = PaddingMode.AUTO
+    #: The operator's own entries in the model table, and the providers that they configured.
+    models: dict[str, Any] = msgspec.field(default_factory=dict)
+    providers: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def database_path(self) -> Path:
@@ -105,6 +110,15 @@ SETTINGS: tuple[SettingLine, ...] = (
     SettingLine(
         "model.fallbacks", "model_fallbacks", "list", "HOLON_MODEL_FALLBACKS", "models to try next, separated by commas"
     ),
+    SettingLine(
+        "context.padding",
+        "padding",
+        "auto|always|never",
+        "HOLON_CONTEXT_PADDING",
+        "whether a short prompt is filled up to a provider's cache floor: auto does it where it pays",
+    ),
+    SettingLine("models", "models", "object", "HOLON_MODELS", "own entries in the model table, by model reference"),
+    SettingLine("providers", "providers", "object", "HOLON_PROVIDERS", "own providers: transport, base_url, key"),
 )
 
 _TOKEN_ENV = "HOLON_CONTROL_TOKEN"
@@ -222,6 +236,13 @@ def _parsed(line: SettingLine, value: Any) -> dict[str, Any]:
                 if value not in AUTH_MODES:
                     raise ValueError("choose auto, required or disabled")
                 return {line.field: value}
+            case "auto|always|never":
+                return {line.field: PaddingMode(value)}
+            case "object":
+                parsed = json.loads(value) if isinstance(value, str) else value
+                if not isinstance(parsed, dict):
+                    raise ValueError("write a JSON object")
+                return {line.field: parsed}
             case _:
                 return {line.field: str(value)}
     except (TypeError, ValueError) as error:
@@ -247,6 +268,7 @@ def _scalar(key: str, text: Any) -> Any:
     if str(text).lower() in ("true", "false"):
         return str(text).lower() == "true"
     try:
-        return int(str(text).replace("_", ""))
+        number = float(str(text).replace("_", ""))
     except ValueError as error:
         raise InvalidSettings(f"{key} = {text!r} is not a number", hint="write digits only") from error
+    return int(number) if number.is_integer() else number

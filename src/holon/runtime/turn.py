@@ -12,12 +12,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
-from holon.context.rendering import SYSTEM_POLICY
 from holon.context.window import Window, WindowItem
 from holon.core.agents import AgentIdentity
 from holon.core.codec import loads, to_plain
@@ -26,28 +25,27 @@ from holon.core.errors import StoreUnavailable
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import MessageEnvelope
-from holon.core.prompts import PromptBlock, PromptFrame, Stability
 from holon.core.transitions import Transition
 from holon.core.turns import ToolCall, Turn, TurnPhase
 from holon.core.usage import TokenUsage
 from holon.providers.attempts import RoundOutcome, run_round
-from holon.providers.contract import ProviderRequest, RoundFailed
+from holon.providers.contract import RoundFailed
 from holon.providers.failures import artifact_of
+from holon.providers.models import ModelTable
 from holon.providers.selection import Providers
-from holon.runtime.rounds import CallResult, RoundTimes, Step, record_answer, record_results
+from holon.runtime.prompting import Prompt, build_request, drifted, note_drift, sent_of
+from holon.runtime.rounds import Booking, CallResult, RoundTimes, Step, record_answer, record_results
 from holon.runtime.settling import fail, settle
 from holon.runtime.windows import Windows
 from holon.store import Store, Tx, agents
-from holon.tools.envelope import ToolError, ToolFailure, receipt
+from holon.tools.envelope import TRUNCATED, ToolError, ToolFailure, receipt
 from holon.tools.registry import CallContext, ToolRegistry
 
 log = logging.getLogger("holon.turn")
 
 T = TypeVar("T")
 DISK_RETRY_S = 1.0
-FRAME = PromptFrame(
-    system_blocks=[PromptBlock(text=SYSTEM_POLICY, stability=Stability.STABLE, source="policy", cache_breakpoint=True)]
-)
+MAX_OUTPUT_TOKENS = 8_192
 
 
 @dataclass(slots=True)
@@ -58,8 +56,10 @@ class LiveTurn:
     envelope: MessageEnvelope
     identity: AgentIdentity
     window: Window
+    prompt: Prompt
     begun: list[ToolCall]
-    used: TokenUsage = TokenUsage()
+    used: TokenUsage = field(default_factory=TokenUsage)
+    nanodollars: int = 0
     #: What it waits on outside the store: a provider or a tool. An abort ends it.
     current: asyncio.Task[Any] | None = None
     aborting: bool = False
@@ -80,12 +80,12 @@ class TurnDriver:
         providers: Providers,
         registry: ToolRegistry,
         windows: Windows,
+        models: ModelTable,
         limits: Limits,
         fallbacks: list[str],
     ) -> None:
         self._store, self._providers, self._registry = store, providers, registry
-        self._windows, self._limits, self._fallbacks = windows, limits, fallbacks
-        self._tools = registry.specs()
+        self._windows, self._models, self._limits, self._fallbacks = windows, models, limits, fallbacks
 
     async def drive(self, live: LiveTurn) -> None:
         """Drives the turn to its end. Cancelled from outside, it leaves the turn open on disk, where it stands."""
@@ -110,7 +110,11 @@ class TurnDriver:
         if exceeded := self._exceeded(live):
             return await self._fail(live, exceeded)
         began = time.perf_counter()
-        request = self._request(live)
+        card = self._models.card(live.turn.model)
+        request = build_request(live.turn, live.prompt, live.window, card, max_output_tokens=MAX_OUTPUT_TOKENS)
+        sent = sent_of(live.prompt, live.window)
+        if drifted(live.prompt):
+            await self._commit(lambda tx: note_drift(tx, live.turn, live.prompt, card), Transition.AUDIT)
         candidates = self._providers.candidates(live.turn.model, self._fallbacks)
         started_ms, started = self._store.clock.now_ms(), time.perf_counter()
         live.doing = f"waiting for {live.turn.model}, round {live.turn.round}"
@@ -127,10 +131,12 @@ class TurnDriver:
             round_ms=(time.perf_counter() - started) * 1000,
         )
         calls = tool_uses(outcome.response.blocks)
+        booking = Booking(self._models.card(outcome.timeline.winning_model_ref or live.turn.model), sent)
         step = await self._commit(
-            lambda tx: record_answer(tx, live.turn, outcome, times, self._registry, self._limits),
+            lambda tx: record_answer(tx, live.turn, outcome, times, booking, self._registry, self._limits),
             Transition.TURN_ROUND if calls else Transition.TURN_SETTLE,
         )
+        live.prompt.was_sent(sent, request.marks)
         self._advance(live, step)
         return None
 
@@ -155,6 +161,8 @@ class TurnDriver:
             run_id=live.turn.run_id,
             call_id=call.call_id,
         )
+        if call.truncated and not self._registry.read_only(call.name):
+            return self._failed_call(call, TRUNCATED, began)
         try:
             outcome = await self._registry.call(call.name, loads(call.input, dict), context)
         except ToolFailure as failure:
@@ -211,31 +219,23 @@ class TurnDriver:
 
     def _advance(self, live: LiveTurn, step: Step) -> None:
         live.turn, live.begun, live.used = step.turn, step.begun, live.used + step.used
+        live.nanodollars += step.nanodollars
         self.grow(live, step.added)
 
     def grow(self, live: LiveTurn, added: list[WindowItem]) -> None:
-        live.window = self._windows.grow(live.turn.agent_id, live.window, added, after_seq=live.window.after_seq)
-
-    def _request(self, live: LiveTurn) -> ProviderRequest:
-        return ProviderRequest(
-            agent_id=live.turn.agent_id,
-            turn_id=live.turn.id,
-            round=live.turn.round,
-            model=live.turn.model,
-            frame=FRAME,
-            conversation=live.window.items(),
-            tools=self._tools,
-        )
+        self._windows.grow(live.turn.agent_id, live.window, live.prompt, added)
 
     def _exceeded(self, live: LiveTurn) -> FailureArtifact | None:
         if live.turn.round > self._limits.rounds_per_turn:
             return _limit("rounds_per_turn", self._limits.rounds_per_turn)
         if live.used.total_tokens > self._limits.tokens_per_turn:
             return _limit("tokens_per_turn", self._limits.tokens_per_turn)
+        if live.nanodollars > self._limits.dollars_per_turn * 1e9:
+            return _limit("dollars_per_turn", self._limits.dollars_per_turn)
         return None
 
 
-def _limit(name: str, value: int) -> FailureArtifact:
+def _limit(name: str, value: float) -> FailureArtifact:
     return FailureArtifact(
         category=FailureCategory.RUNTIME,
         kind="limit_reached",

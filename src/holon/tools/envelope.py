@@ -65,3 +65,10 @@ ABORTED = ToolError(
 )
 
 NOT_RUN = ToolError(kind="not_run", message="the turn was ended before this call began; it was not run")
+
+TRUNCATED = ToolError(
+    kind="truncated_mutation_tool_call",
+    message="your answer was cut at the output limit, so this call may be incomplete; it was not run",
+    recovery_hint="send it again, smaller: split the change, or write less text around it",
+    retryable=True,
+)
