@@ -232,11 +232,10 @@ async def test_a_service_that_stays_down_is_retried_and_then_another_answers():
 
 @pytest.mark.spec("RT-174", "RT-176")
 async def test_a_refused_key_is_not_tried_again_and_another_service_answers():
-    async with Twin.start() as twin:
-        async with RESPONSES.open(twin, key="sk-not-of-the-twin-0001") as first, ANTHROPIC.open(twin) as second:
-            outcome = await run_round(
-                RESPONSES.asking("hello"), [Usable(RESPONSES.ref, first), Usable(ANTHROPIC.ref, second)], policy=QUICK
-            )
+    unknown = "sk-not-of-the-twin-0001"
+    async with Twin.start() as twin, RESPONSES.open(twin, key=unknown) as first, ANTHROPIC.open(twin) as second:
+        candidates = [Usable(RESPONSES.ref, first), Usable(ANTHROPIC.ref, second)]
+        outcome = await run_round(RESPONSES.asking("hello"), candidates, policy=QUICK)
     refused, answered = outcome.timeline.attempts
     assert (refused.failure_kind, refused.outcome, refused.disposition) == (
         FailureKind.AUTH_ERROR,

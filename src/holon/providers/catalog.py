@@ -172,7 +172,11 @@ def _entry(known: BuiltIn, own: ProviderSettings | None, environ: Mapping[str, s
         secret_headers={name: Secret(value) for name, value in headers.items()},
         options=options,
         native=known.native and own.base_url is None,
-        problem=_problem(known, base_url, key_env if key_needed and not key else (), options, headers),
+        problem=(
+            _address_problem(known, base_url)
+            or _key_problem(known.name, key, key_env if key_needed else ())
+            or _header_problem(known.name, headers, options.header_env)
+        ),
     )
 
 
@@ -189,23 +193,35 @@ def _options(name: str, transport: str, given: dict[str, Any]) -> TransportOptio
         ) from error
 
 
-def _problem(
-    known: BuiltIn, base_url: str, missing_key: tuple[str, ...], options: TransportOptions, headers: Mapping[str, str]
-) -> Problem | None:
-    name = known.name
+def _address_problem(known: BuiltIn, base_url: str) -> Problem | None:
+    kind, name = FailureKind.UNSUPPORTED_TRANSPORT, known.name
     if not base_url:
         where = f"set {known.url_env[0]} or " if known.url_env else "set "
-        return Problem(_ADDRESS, f"provider {name!r} has no address: {where}providers.{name}.base_url")
+        return Problem(kind, f"provider {name!r} has no address: {where}providers.{name}.base_url")
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return Problem(_ADDRESS, f"the address of provider {name!r} is none: expected http:// or https:// and a host")
-    if missing_key:
-        return Problem(_KEY, f"provider {name!r} has no key: set {' or '.join(missing_key)}")
-    missing = next((env for header, env in options.header_env.items() if not headers[header]), None)
-    return Problem(_KEY, f"provider {name!r} has no value for a header: set {missing}") if missing else None
+        return Problem(kind, f"the address of provider {name!r} is none: expected http:// or https:// and a host")
+    return None
 
 
-_ADDRESS, _KEY = FailureKind.UNSUPPORTED_TRANSPORT, FailureKind.AUTH_ERROR
+def _key_problem(name: str, key: str, needed: tuple[str, ...]) -> Problem | None:
+    if needed and not key:
+        return Problem(FailureKind.AUTH_ERROR, f"provider {name!r} has no key: set {' or '.join(needed)}")
+    if not _fits_a_header(key):
+        return Problem(FailureKind.AUTH_ERROR, f"the key of provider {name!r} has characters that no key has")
+    return None
+
+
+def _header_problem(name: str, headers: Mapping[str, str], variables: Mapping[str, str]) -> Problem | None:
+    for header, value in headers.items():
+        if not value or not _fits_a_header(value):
+            message = f"provider {name!r} has no value for the header {header}: set {variables[header]}"
+            return Problem(FailureKind.AUTH_ERROR, message)
+    return None
+
+
+def _fits_a_header(value: str) -> bool:
+    return value.isascii() and value.isprintable()
 
 
 def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> str:

@@ -33,7 +33,8 @@ class Secret:
 
 def redacted(value: Any, secrets: Iterable[Secret]) -> Any:
     """The value with each secret in its texts made unreadable: services quote in errors what they were sent."""
-    hidden = [secret.reveal() for secret in secrets if len(secret.reveal()) >= _SHORTEST]
+    values = [secret.reveal() for secret in secrets if len(secret.reveal()) >= _SHORTEST]
+    hidden = list(dict.fromkeys([*values, *(repr(value)[1:-1] for value in values)]))  # also where it is escaped
     return _redacted(value, hidden) if hidden else value
 
 

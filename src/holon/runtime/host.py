@@ -58,7 +58,7 @@ class Host:
         store: Store,
         lock: leases.HomeLock,
         fence: int,
-        providers: Providers,
+        providers: Providers | None,
         tools: list[Tool],
     ) -> None:
         self.settings, self.store, self.clock = settings, store, store.clock
@@ -69,13 +69,15 @@ class Host:
         self.http_addr = f"{settings.http_host}:{settings.http_port}"
         self.problem: HolonError | None = None
         limits, default = settings.limits, settings.default_agent_id
-        self.providers = providers
-        self.registry = ToolRegistry.of([SLEEP, enqueue_tool(self._follow_up), *tools])
         self.models = ModelTable(settings.models)
+        self.providers = providers or Providers.from_configuration(
+            settings.home, settings.providers, models=self.models
+        )
+        self.registry = ToolRegistry.of([SLEEP, enqueue_tool(self._follow_up), *tools])
         self.guiding = Guiding(settings.agents_dir)
         self._windows, self._tools = Windows(), self.registry.specs()
         driver = TurnDriver(
-            store, providers, self.registry, self._windows, self.models, limits, settings.model_fallbacks
+            store, self.providers, self.registry, self._windows, self.models, limits, settings.model_fallbacks
         )
         self.dispatcher = Dispatcher(
             store, driver, self.registry, self._windows, limits, self._assemble, self._lost_the_home
@@ -112,7 +114,7 @@ class Host:
             raise
         try:
             fence = await _acquire(store)
-            host = cls(settings, store, lock, fence, providers or Providers.builtin(home=settings.home), tools or [])
+            host = cls(settings, store, lock, fence, providers, tools or [])
             await host._start()
         except BaseException:
             store.close()

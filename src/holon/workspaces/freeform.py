@@ -32,9 +32,10 @@ update: "*** Update File: " TEXT LF (move change* | change+)
 move: "*** Move to: " TEXT LF
 change: place* line+ end?
 place: "@@" (" " TEXT)? LF
-line: (" " | "+" | "-") TEXT? LF
-added: "+" TEXT? LF
-end: ("*** End of File" | "\\ No newline at end of file") LF
+line: (" " | "+" | "-") TEXT? LF no_newline?
+added: "+" TEXT? LF no_newline?
+no_newline: "\\ No newline at end of file" LF
+end: "*** End of File" LF
 TEXT: /[^\n]+/
 %import common.LF
 """

@@ -52,7 +52,7 @@ class Placement:
 
 
 def place(hunks: Sequence[Hunk], lines: Sequence[Line]) -> Placement:
-    """Each hunk after the one before it. A hunk that does not fit is remarked on, and the next is tried nevertheless."""
+    """Each hunk after the one before it. A hunk that does not fit is remarked on, and the next is still tried."""
     file, result = _File(lines), Placement()
     start, trusted = 0, True
     for number, hunk in enumerate(hunks, 1):

@@ -1,7 +1,7 @@
 """Unified diffs, as `diff -u` and `git diff` write them and as models write them from memory.
 
-What the hunks show is taken literally. Numbers are hints, and counts that the body contradicts are corrected, unless the
-patch may have been cut off. Modes, hashes and similarities are reported and not acted on.
+What the hunks show is taken literally. Numbers are hints, and counts that the body contradicts are corrected, unless
+the patch may have been cut off. Modes, hashes and similarities are not acted on.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ class _Reader:
         line = self.lines[self.at]
         if line.startswith("@@@"):
             raise invalid(self.at + 1, "a combined diff of a merge", "make a diff against one parent")
+        if files and line.startswith(("+", "-")) and not (line == "---" or self._at_signature()):
+            raise invalid(self.at + 1, f"{line[:60]!r} is in no hunk", "begin each hunk with a line '@@ -N,n +N,n @@'")
         if files and not _DECORATION.match(line) and len(self.passed) < 5:
             self.passed.append(IgnoredMetadata(path=files[-1].path, kind="text", value=line[:80]))
         self.at += 1
@@ -161,7 +163,8 @@ class _Reader:
 
     def _numbered(self, header: HunkHeader, first: int) -> Hunk:
         """By its counts; if the body goes on or stops short, by its body, and the hunk says so."""
-        assert header.old and header.new
+        assert header.old
+        assert header.new
         wanted = (header.old[1], header.new[1])
         body, counted = _Body(), (0, 0)
         while counted[0] < wanted[0] or counted[1] < wanted[1]:
@@ -206,7 +209,14 @@ class _Reader:
 
     def _at_border(self) -> bool:
         line = self.lines[self.at]
-        return self._starts_file() or line.startswith("@@") or line.rstrip() == "--" or line.startswith("```")
+        return self._starts_file() or line.startswith(("@@", "```")) or self._at_signature()
+
+    def _at_signature(self) -> bool:
+        """Whether here is what mail programs and `git format-patch` end with, and not the removal of a dash."""
+        if self.lines[self.at].rstrip() != "--":
+            return False
+        rest = [line for line in self.lines[self.at + 1 :] if line.strip()]
+        return len(rest) <= 1 and not any(line[0] in " +-@" for line in rest)
 
     def _next_file(self, counted: tuple[int, int], wanted: tuple[int, int]) -> bool:
         """Whether `---` and `+++` inside the counts are the next file, because the header counted too many lines."""
@@ -291,6 +301,8 @@ def _made_file(section: _Section) -> FilePatch:
                 f"the old name {old!r} and the new name {new!r} differ",
                 "name the same file in '---' and '+++'; to move a file, add 'rename from' and 'rename to' lines",
             )
+        if not (section.hunks or section.binary or "new_mode" in notes):
+            raise invalid(section.line, f"the section of {new!r} changes nothing", "give it a hunk that begins with @@")
     if path is None:
         raise invalid(section.line, "both names are /dev/null", "name the file that is added or deleted")
     return FilePatch(
@@ -312,12 +324,25 @@ def _names(section: _Section) -> tuple[str | None, str | None]:
         if f"{kind}_from" in notes or f"{kind}_to" in notes:
             if not (notes.get(f"{kind}_from") and notes.get(f"{kind}_to")):
                 raise invalid(section.line, f"'{kind} from' without '{kind} to', or the reverse", "give both lines")
-            return notes[f"{kind}_from"], notes[f"{kind}_to"]
-    if section.old is not None and section.new is not None:
-        return without_prefixes(section.old, section.new)
-    if section.names is None:
+            source, target = notes[f"{kind}_from"], notes[f"{kind}_to"]
+            if not (_agrees(section.old, source) and _agrees(section.new, target)):
+                raise invalid(
+                    section.line,
+                    f"'---' and '+++' name other files than '{kind} from' and '{kind} to'",
+                    "let both agree",
+                )
+            return source, target
+    names = (section.old, section.new) if section.old and section.new else section.names
+    if names is None:
         raise invalid(section.line, "the names after 'diff --git' are not clear", "add '---' and '+++' lines")
-    return without_prefixes(*section.names)
+    if section.names and section.names[0] == section.names[1]:  # made with --no-prefix
+        old, new = (None if name == "/dev/null" else name for name in names)
+        return old, new
+    return without_prefixes(*names)
+
+
+def _agrees(name: str | None, other: str) -> bool:
+    return name is None or name == other or name.endswith(f"/{other}")
 
 
 def _refusal(section: _Section) -> tuple[str, str] | None:
