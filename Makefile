@@ -16,7 +16,7 @@ UV := $(shell command -v uv 2>/dev/null)
 PIP := -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench crash conformance lock clean
+.PHONY: help demo test smoke check bench crash conformance lock clean
 
 help: ## list these words
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo: $(if $(wildcard $(DEV)),,$(RUN)) ## run the demo (installs only what the r
 
 test: $(READY) ## run the tests, in parallel
 	@.venv/bin/pytest -n auto -q
+
+smoke: $(READY) ## ask the real services whose keys are set (costs a cent or two)
+	@HOLON_SMOKE=1 .venv/bin/pytest -q -rs tests/smoke
 
 check: $(READY) ## lint, format, types and the order of the rooms
 	@.venv/bin/ruff check .

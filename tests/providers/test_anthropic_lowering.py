@@ -1,11 +1,13 @@
 """From the neutral request to the body of an Anthropic request, and back from its message."""
 
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
 from holon.core.conversation import (
     AssistantBlocks,
+    ModelBlock,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
@@ -25,11 +27,11 @@ MARK = {"type": "ephemeral"}
 MODEL = "claude-opus-5"
 
 
-def text(words: str, mark: bool = False) -> dict:
+def text(words: str, mark: bool = False) -> dict[str, Any]:
     return {"type": "text", "text": words, **({"cache_control": MARK} if mark else {})}
 
 
-def marks_in(body: dict) -> list[str]:
+def marks_in(body: dict[str, Any]) -> list[str]:
     """Where the marks of a body stand, in the order in which the service reads it."""
     found = [f"tool {tool['name']}" for tool in body.get("tools", []) if "cache_control" in tool]
     found += [f"system {n}" for n, block in enumerate(body.get("system", [])) if "cache_control" in block]
@@ -141,7 +143,7 @@ def test_neighbours_of_one_role_are_one_message_with_the_results_first():
 
 
 def test_thinking_goes_back_unchanged_and_only_to_who_signed_it():
-    blocks = [
+    blocks: list[ModelBlock] = [
         ThinkingBlock(text="mine", signature="sig/+="),
         ThinkingBlock(text="unsigned"),
         ThinkingBlock(text="sealed", signature="openai-reasoning:rs_1:gAAA"),

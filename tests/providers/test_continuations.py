@@ -9,7 +9,7 @@ from holon.core.conversation import AssistantBlocks, ConversationItem, UserText
 from holon.core.prompts import PromptCache, PromptFrame
 from holon.providers.continuations import KEPT, Continuations
 from holon.providers.contract import FailureKind, ProviderFailure, ProviderResponse, ToolSpec
-from tests.providers.wires import FRAME, RESPONSES, RESPONSES_STREAM, WEATHER, results
+from tests.providers.wires import CACHE, FRAME, RESPONSES, RESPONSES_STREAM, WEATHER, billed, results, text_said
 from twins import Answer, Fault, Rule, Script, ToolCall, Twin, When
 
 SCRIPT = Script(
@@ -23,6 +23,7 @@ SCRIPT = Script(
         )
     ]
 )
+ONE, TWO, THREE = ([{"type": "message", "content": n}] for n in (1, 2, 3))
 QUESTION = UserText(text="How is Bern?")
 
 
@@ -46,7 +47,7 @@ async def test_a_request_that_extends_the_last_exchange_sends_only_what_is_new(w
         )
         whole, new, newest = (call.request for call in twin.calls)
     assert (mode(first), mode(second), mode(third)) == ("full", "incremental", "incremental")
-    assert whole["prompt_cache_key"] == new["prompt_cache_key"] == FRAME.cache.prompt_cache_key
+    assert whole["prompt_cache_key"] == new["prompt_cache_key"] == CACHE.prompt_cache_key
     assert "previous_response_id" not in whole
     assert new["previous_response_id"] == first.response_id
     assert new["input"] == [{"type": "function_call_output", "call_id": "call_1", "output": "sunny"}]
@@ -55,7 +56,7 @@ async def test_a_request_that_extends_the_last_exchange_sends_only_what_is_new(w
     assert newest["input"] == [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Thanks"}]}
     ]
-    assert second.blocks[0].text == "It is sunny."
+    assert text_said(second) == "It is sunny."
 
 
 async def test_the_model_sees_the_same_prompt_either_way():
@@ -64,7 +65,7 @@ async def test_the_model_sees_the_same_prompt_either_way():
         async with Twin.start() as twin, RESPONSES.open(twin, incremental=incremental) as provider:
             first = await provider.respond(RESPONSES.asking("one"))
             await provider.respond(RESPONSES.asking("one", AssistantBlocks(blocks=first.blocks), "two"))
-            tokens.append(twin.calls[-1].bill.input)
+            tokens.append(billed(twin.calls[-1]).input)
     assert tokens[0] == tokens[1]
 
 
@@ -73,7 +74,7 @@ OTHER_KEY = msgspec.structs.replace(
 )
 OTHER_AGENT = msgspec.structs.replace(
     FRAME,
-    cache=PromptCache(agent_id="bob", prompt_cache_key=FRAME.cache.prompt_cache_key, context_fingerprint="x"),
+    cache=PromptCache(agent_id="bob", prompt_cache_key=CACHE.prompt_cache_key, context_fingerprint="x"),
 )
 OTHER_TEXT = msgspec.structs.replace(FRAME, context_blocks=[])
 OTHER_TOOL = ToolSpec(name="Zoo", description="", input_schema=WEATHER.input_schema)
@@ -140,7 +141,7 @@ async def test_a_service_that_has_forgotten_gets_the_whole_request_in_the_same_a
     assert refused.request["previous_response_id"] == first.response_id
     assert "previous_response_id" not in whole.request
     assert mode(second) == "full_after_refusal"
-    assert second.blocks[0].text == "It is sunny."
+    assert text_said(second) == "It is sunny."
 
 
 @pytest.mark.spec("RT-219")
@@ -151,7 +152,7 @@ async def test_without_what_was_remembered_the_next_request_still_works():
         async with RESPONSES.open(twin, incremental=True) as restarted:
             second = await restarted.respond(RESPONSES.asking(*after(first)))
     assert mode(second) == "full"
-    assert second.blocks[0].text == "It is sunny."
+    assert text_said(second) == "It is sunny."
 
 
 async def test_a_service_that_is_not_openais_own_stores_nothing_unless_asked():
@@ -163,14 +164,17 @@ async def test_a_service_that_is_not_openais_own_stores_nothing_unless_asked():
 def test_what_is_remembered_is_bounded():
     known = Continuations()
     for number in range(KEPT + 10):
-        known.remember(("a", str(number), "m"), {"input": [1]}, [2], "resp_1")
-    assert known.narrowed(("a", "9", "m"), {"input": [1, 2, 3]}) is None
-    assert known.narrowed(("a", "10", "m"), {"input": [1, 2, 3]}) == {"input": [3], "previous_response_id": "resp_1"}
+        known.remember(("a", str(number), "m"), {"input": ONE}, TWO, "resp_1")
+    assert known.narrowed(("a", "9", "m"), {"input": [*ONE, *TWO, *THREE]}) is None
+    assert known.narrowed(("a", "10", "m"), {"input": [*ONE, *TWO, *THREE]}) == {
+        "input": THREE,
+        "previous_response_id": "resp_1",
+    }
 
 
 @pytest.mark.spec("RT-216")
 def test_an_answer_without_an_id_is_not_built_upon():
     known = Continuations()
-    known.remember(("a", "k", "m"), {"input": [1]}, [2], "resp_1")
-    known.remember(("a", "k", "m"), {"input": [1]}, [2], None)
-    assert known.narrowed(("a", "k", "m"), {"input": [1, 2, 3]}) is None
+    known.remember(("a", "k", "m"), {"input": ONE}, TWO, "resp_1")
+    known.remember(("a", "k", "m"), {"input": ONE}, TWO, None)
+    assert known.narrowed(("a", "k", "m"), {"input": [*ONE, *TWO, *THREE]}) is None

@@ -1,5 +1,7 @@
 """From the neutral request to the bodies of the three OpenAI wires: Responses, Codex and Chat Completions."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -39,11 +41,11 @@ PATCH = ToolSpec(
 )
 
 
-def user(text: str) -> dict:
+def user(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
-def assistant(text: str) -> dict:
+def assistant(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 

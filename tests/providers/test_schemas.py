@@ -79,7 +79,7 @@ class Forest(Input, frozen=True, kw_only=True):
     trees: list[Node]
 
 
-CORPUS = [Everything, Forest, Nothing]
+CORPUS: list[type[msgspec.Struct]] = [Everything, Forest, Nothing]
 
 
 def schemas_in(schema: Any):

@@ -3,12 +3,13 @@
 import logging
 import socket
 import traceback
+from typing import Any
 
 import pytest
 
 from holon.core.codec import dumps, to_plain
 from holon.core.conversation import TextBlock
-from holon.providers.attempts import RetryPolicy, Usable, run_round
+from holon.providers.attempts import Candidate, RetryPolicy, Usable, run_round
 from holon.providers.contract import AttemptOutcome, FailureKind, ProviderFailure, RoundFailed
 from holon.providers.failures import artifact_of
 from tests.providers.wires import (
@@ -22,6 +23,7 @@ from tests.providers.wires import (
     RESPONSES,
     WIRES,
     Wire,
+    billed,
 )
 from twins import Answer, Chunk, Fault, FaultKind, Quirk, Rule, Script, Twin
 from twins import StopReason as Stop
@@ -30,9 +32,9 @@ every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.id)
 QUICK = RetryPolicy(base_ms=0, retry_after_cap_ms=50)
 
 
-async def failing(wire: Wire, fault: Fault, *, script: Script | None = None, **options) -> ProviderFailure:
+async def failing(wire: Wire, fault: Fault, **options: Any) -> ProviderFailure:
     """What an attempt over the wire raises when the service has this fault."""
-    async with Twin.start(script) as twin, wire.open(twin, **options) as provider:
+    async with Twin.start() as twin, wire.open(twin, **options) as provider:
         twin.fail(fault)
         with pytest.raises(ProviderFailure) as failed:
             await provider.respond(wire.asking("Tell me a long story of some words, please."))
@@ -194,7 +196,7 @@ async def test_a_stream_that_breaks_off_has_been_paid_for_and_says_so():
         (asked,) = twin.calls
     (attempt,) = failed.value.timeline.attempts
     assert attempt.token_usage is not None
-    assert attempt.token_usage.input_tokens == asked.bill.input
+    assert attempt.token_usage.input_tokens == billed(asked).input
 
 
 async def test_errors_without_a_type_are_known_by_their_status():
@@ -234,7 +236,7 @@ async def test_a_service_that_stays_down_is_retried_and_then_another_answers():
 async def test_a_refused_key_is_not_tried_again_and_another_service_answers():
     unknown = "sk-not-of-the-twin-0001"
     async with Twin.start() as twin, RESPONSES.open(twin, key=unknown) as first, ANTHROPIC.open(twin) as second:
-        candidates = [Usable(RESPONSES.ref, first), Usable(ANTHROPIC.ref, second)]
+        candidates: list[Candidate] = [Usable(RESPONSES.ref, first), Usable(ANTHROPIC.ref, second)]
         outcome = await run_round(RESPONSES.asking("hello"), candidates, policy=QUICK)
     refused, answered = outcome.timeline.attempts
     assert (refused.failure_kind, refused.outcome, refused.disposition) == (

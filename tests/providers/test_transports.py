@@ -31,6 +31,7 @@ from tests.providers.wires import (
     RESPONSES_STREAM,
     WIRES,
     Wire,
+    billed,
     call,
     results,
     until,
@@ -68,8 +69,8 @@ async def test_a_text_comes_back_as_a_text(wire):
     assert answer.stop_reason is StopReason.END_TURN
     assert asked.model == wire.model
     assert answer.usage is not None
-    assert answer.usage.input_tokens == asked.bill.input
-    assert answer.usage.output_tokens == asked.bill.output
+    assert answer.usage.input_tokens == billed(asked).input
+    assert answer.usage.output_tokens == billed(asked).output
     assert answer.response_id
 
 
@@ -352,9 +353,9 @@ async def test_marked_prompts_are_written_once_and_read_afterwards(wire: Wire):
     long = "apple " * 1_200
     async with Twin.start() as twin, wire.open(twin) as provider:
         first = await provider.respond(wire.asking(long, marks=[0]))
-        talk = [long, AssistantBlocks(blocks=first.blocks), "And now?"]
+        talk: list[ConversationItem | str] = [long, AssistantBlocks(blocks=first.blocks), "And now?"]
         second = await provider.respond(wire.asking(*talk, marks=[0, 2]))
-        bills = [asked.bill for asked in twin.calls]
+        bills = [billed(asked) for asked in twin.calls]
     assert first.buckets == InputBuckets(fresh=bills[0].fresh, read=0, written=bills[0].written)
     assert second.buckets == InputBuckets(fresh=bills[1].fresh, read=bills[1].read, written=bills[1].written)
     assert second.buckets.read == first.buckets.written > 1_000
@@ -368,9 +369,9 @@ async def test_a_prefix_that_stays_is_read_from_the_services_own_cache(wire: Wir
     long = "apple " * 1_200
     async with Twin.start() as twin, wire.open(twin) as provider:
         first = await provider.respond(wire.asking(long))
-        talk = [long, AssistantBlocks(blocks=first.blocks), "And now?"]
+        talk: list[ConversationItem | str] = [long, AssistantBlocks(blocks=first.blocks), "And now?"]
         second = await provider.respond(wire.asking(*talk))
-        bill = twin.calls[-1].bill
+        bill = billed(twin.calls[-1])
         short = await provider.respond(wire.asking("hello"))
     assert second.buckets == InputBuckets(fresh=bill.fresh, read=bill.read, written=bill.written)
     assert second.buckets.read >= 1_024

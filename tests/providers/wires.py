@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from holon.core.conversation import ConversationItem, ToolResultBlock, ToolResults, ToolUseBlock, UserText
+from holon.core.conversation import ConversationItem, ToolResultBlock, ToolResults, ToolUseBlock, UserText, text_of
 from holon.core.prompts import PromptBlock, PromptCache, PromptFrame, Stability
 from holon.providers.catalog import ProviderEntry
-from holon.providers.contract import Provider, ProviderRequest, ToolSpec
+from holon.providers.contract import Provider, ProviderRequest, ProviderResponse, ToolSpec
 from holon.providers.models import ModelTable
 from holon.providers.options import AnthropicOptions, ChatOptions, CodexOptions, ResponsesOptions, TransportOptions
 from holon.providers.secrets import Secret
 from holon.providers.selection import Transport, service_transports
-from twins import Twin
+from twins import Bill, Call, Twin
 
 KEY = "twin-7f3ad41c-nobody-may-see-this"
 
@@ -141,6 +141,15 @@ def results(**by_id: str) -> ToolResults:
 def words(count: int, start: str = "w") -> str:
     """A text of about so many tokens."""
     return start + " apple" * (count - 1)
+
+
+def billed(call: Call) -> Bill:
+    assert call.bill is not None
+    return call.bill
+
+
+def text_said(answer: ProviderResponse) -> str:
+    return text_of(answer.blocks)
 
 
 async def until(holds: Callable[[], object]) -> None:

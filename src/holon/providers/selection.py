@@ -17,7 +17,8 @@ from holon.core.codec import Record
 from holon.core.errors import InvalidInput
 from holon.core.models import CacheKind, ModelCard
 from holon.providers.attempts import DEFAULT_POLICY, Candidate, Rejected, RetryPolicy, Usable
-from holon.providers.catalog import ProviderEntry, configured
+from holon.providers.catalog import ProviderEntry as ProviderEntry
+from holon.providers.catalog import configured
 from holon.providers.contract import FailureKind, PromptCapability, Provider, ProviderFailure
 from holon.providers.failures import failure_of
 from holon.providers.models import ModelTable

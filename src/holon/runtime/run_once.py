@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from holon.core.agents import AgentIdentity, AgentSummary
+from holon.core.agents import AgentIdentity, AgentState, AgentSummary
 from holon.core.closures import ClosureOutcome
 from holon.core.codec import Record, to_plain
-from holon.core.errors import InvalidInput, NoCurrentRun, UnknownAgent
+from holon.core.errors import Conflict, InvalidInput, UnknownAgent
 from holon.core.events import EventEnvelope
 from holon.core.failures import FailureArtifact
 from holon.core.messages import (
@@ -69,9 +69,10 @@ class _Watch:
     turns_started: int = 0
     tool_calls: int = 0
     timeline: dict[str, Any] | None = None
-    aborted_for_turns: bool = False
+    stopped_for_turns: bool = False
     seen: int = 0
-    message_done: bool = False
+    #: The message was settled, or a limit keeps the agent from it: once the agent rests the run is over.
+    may_be_over: bool = False
     on_event: Callable[[EventEnvelope], None] | None = field(default=None)
 
     def note(self, event: EventEnvelope, message_id: str) -> None:
@@ -85,7 +86,9 @@ class _Watch:
         elif (event.type in ("turn_terminal", "message_dropped") and event.provenance.message_id == message_id) or (
             event.type == "operator_interjection_admitted" and event.provenance.message_id == message_id
         ):
-            self.message_done = True
+            self.may_be_over = True
+        elif event.type == "limit_reached":
+            self.may_be_over = True
         if self.on_event is not None:
             self.on_event(event)
 
@@ -114,15 +117,11 @@ async def run_once(
     async with contextlib.aclosing(followed) as stream:  # type: ignore[type-var]
         async for event in stream:
             watch.note(event, admitted.message_id)
-            if (
-                request.max_turns is not None
-                and watch.turns_started > request.max_turns
-                and not watch.aborted_for_turns
-            ):
-                watch.aborted_for_turns = True
-                with contextlib.suppress(NoCurrentRun):
-                    await host.lifecycle.abort(agent_id, mode="stop_after_abort", surface="run_once")
-            if watch.message_done and await _at_rest(host, agent_id, watch):
+            too_many = request.max_turns is not None and watch.turns_started > request.max_turns
+            if too_many and not watch.stopped_for_turns:
+                watch.stopped_for_turns = watch.may_be_over = True
+                await host.lifecycle.stop(agent_id, "run_once")
+            if watch.may_be_over and await _at_rest(host, agent_id, watch):
                 break
     return await _result(host, request, before, admitted.message_id, watch)
 
@@ -133,7 +132,12 @@ async def _agent_for(host: Host, request: RunRequest) -> AgentIdentity:
     if request.agent_id is None:
         return await host.agents.create_temporary(surface="run_once")
     try:
-        return (await host.views.summary(request.agent_id)).identity
+        summary = await host.views.summary(request.agent_id)
+        if summary.lifecycle.resume_required:  # nobody could resume it while this run waits
+            raise Conflict(
+                f"agent {request.agent_id!r} is {summary.agent.status}", hint=f"run '{summary.lifecycle.resume_cli_hint}'"
+            )
+        return summary.identity
     except UnknownAgent as error:
         if not request.create_agent:
             raise UnknownAgent(
@@ -143,10 +147,16 @@ async def _agent_for(host: Host, request: RunRequest) -> AgentIdentity:
 
 
 async def _at_rest(host: Host, agent_id: str, watch: _Watch) -> bool:
-    """Nothing runs, nothing waits, and all that was written about it has been seen."""
+    """Nothing runs, nothing waits that could run, and all that was written about it has been seen."""
     summary = await host.views.summary(agent_id, private=True)
-    quiet = summary.agent.current_run_id is None and (summary.agent.pending == 0 or summary.lifecycle.resume_required)
-    return quiet and summary.agent.status != "awake_idle" and watch.seen >= summary.newest_event_seq
+    waits = summary.agent.pending > 0 and not summary.lifecycle.resume_required and not _held(summary.agent)
+    quiet = summary.agent.current_run_id is None and summary.agent.status != "awake_idle"
+    return quiet and not waits and watch.seen >= summary.newest_event_seq
+
+
+def _held(state: AgentState) -> bool:
+    """Whether a limit keeps the agent back for longer than the pauses between turns of its own."""
+    return state.held_by not in (None, "self_turns_free")
 
 
 async def _result(host: Host, request: RunRequest, before: AgentSummary, message_id: str, watch: _Watch) -> RunResult:
@@ -158,18 +168,10 @@ async def _result(host: Host, request: RunRequest, before: AgentSummary, message
         after.agent.total_input_tokens - before.agent.total_input_tokens,
         after.agent.total_output_tokens - before.agent.total_output_tokens,
     )
-    failed = terminal is not None and terminal.kind is TerminalKind.ABORTED
-    waiting = after.closure.outcome is ClosureOutcome.WAITING
-    status = (
-        FinalStatus.MAX_TURNS_EXCEEDED
-        if watch.aborted_for_turns
-        else FinalStatus.FAILED
-        if failed
-        else FinalStatus.WAITING
-        if waiting
-        else FinalStatus.COMPLETED
-    )
+    status = _status(after, watch)
     failure = after.agent.last_runtime_failure
+    if failure and terminal and failure.occurred_at != terminal.completed_at:
+        failure = None  # an earlier turn's
     text = (terminal.last_assistant_message if terminal else None) or ""
     result = RunResult(
         agent_id=agent_id,
@@ -177,7 +179,7 @@ async def _result(host: Host, request: RunRequest, before: AgentSummary, message
         final_text=text,
         raw_final_text=text,
         waiting_reason=after.closure.waiting_reason if status is FinalStatus.WAITING else None,
-        sleep_reason=after.agent.sleep.reason if after.agent.sleep else None,
+        sleep_reason=_sleep_reason(after.agent),
         failure_artifact=failure.failure_artifact if failure and status is FinalStatus.FAILED else None,
         provider_attempt_timeline=to_plain(watch.timeline),
         message_count=after.agent.total_message_count - before.agent.total_message_count,
@@ -190,3 +192,20 @@ async def _result(host: Host, request: RunRequest, before: AgentSummary, message
     if request.agent_id is None and status is not FinalStatus.WAITING:
         await host.agents.archive(agent_id, "its run is over")
     return result
+
+
+def _status(after: AgentSummary, watch: _Watch) -> FinalStatus:
+    terminal, held_by = after.agent.last_turn_terminal, after.agent.held_by
+    if watch.stopped_for_turns or held_by in ("self_turns", "turns_per_hour"):
+        return FinalStatus.MAX_TURNS_EXCEEDED
+    if terminal is not None and terminal.kind is TerminalKind.ABORTED:
+        return FinalStatus.FAILED
+    if after.closure.outcome is ClosureOutcome.WAITING or _held(after.agent):
+        return FinalStatus.WAITING
+    return FinalStatus.COMPLETED
+
+
+def _sleep_reason(state: AgentState) -> str | None:
+    if _held(state):
+        return f"held by limits.{state.held_by}"
+    return state.sleep.reason if state.sleep else None
