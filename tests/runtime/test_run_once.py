@@ -126,7 +126,7 @@ async def test_a_failed_run_hands_back_the_artifact_that_was_stored(living: Open
     assert result.failure_artifact is not None
     (entry,) = await life.transcript(TranscriptKind.RUNTIME_FAILURE)
     assert to_plain(result.failure_artifact) == entry.data["failure_artifact"]
-    assert (result.failure_artifact.category, result.failure_artifact.kind) == ("protocol", "auth_error")
+    assert (result.failure_artifact.category, result.failure_artifact.kind) == ("transport", "auth_error")
     assert result.provider_attempt_timeline == entry.data["provider_attempt_timeline"]
     assert result.token_usage == TokenUsage()
     well = await run(life, "hello")

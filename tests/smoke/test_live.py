@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holon.core.conversation import AssistantBlocks, UserText, text_of
+from holon.core.conversation import AssistantBlocks, ConversationItem, UserText, text_of
 from holon.core.models import Prices
 from holon.core.prompts import PromptBlock, PromptCache, PromptFrame, Stability
 from holon.core.usage import InputBuckets
@@ -52,7 +52,11 @@ async def test_two_turns_of_which_the_second_reads_from_the_cache(name: str, tmp
         answer = await ask(providers, model, [first])
         spent += dollars(providers, model, answer)
         assert "apple" in text_of(answer.blocks).lower()
-        talk = [first, AssistantBlocks(blocks=answer.blocks), UserText(text="Now say 'pear' and nothing else.")]
+        talk: list[ConversationItem] = [
+            first,
+            AssistantBlocks(blocks=answer.blocks),
+            UserText(text="Now say 'pear' and nothing else."),
+        ]
         second = await ask(providers, model, talk)
         spent += dollars(providers, model, second)
         for _ in range(PATIENCE if providers.supports_prompt_caching(model) else 0):
@@ -74,7 +78,7 @@ async def test_two_turns_of_which_the_second_reads_from_the_cache(name: str, tmp
 RUN = uuid.uuid4().hex
 
 
-async def ask(providers: Providers, model: str, conversation: list[UserText | AssistantBlocks]) -> ProviderResponse:
+async def ask(providers: Providers, model: str, conversation: list[ConversationItem]) -> ProviderResponse:
     frame = PromptFrame(
         system_blocks=[
             PromptBlock(

@@ -256,6 +256,9 @@ def _struct(type_: Any, file: Mapping[str, Any], prefix: str, environ: Mapping[s
         text = environ.get(f"HOLON_{prefix}_{field.name}".upper(), file.get(key))
         if text is not None:
             given[field.name] = _scalar(key, text)
+            least = _least(field.name)
+            if not given[field.name] >= least:
+                raise InvalidSettings(f"{key} must be at least {least}", hint="leave it out for the default")
     try:
         return msgspec.convert(given, type_)
     except msgspec.ValidationError as error:
@@ -272,3 +275,8 @@ def _scalar(key: str, text: Any) -> Any:
     except ValueError as error:
         raise InvalidSettings(f"{key} = {text!r} is not a number", hint="write digits only") from error
     return int(number) if number.is_integer() else number
+
+
+def _least(name: str) -> int:
+    """The smallest value that makes sense: no turns of its own, or no money, is a wish; no rounds is a mistake."""
+    return 0 if name.startswith(("self_turn", "dollars_", "max_bytes", "enabled")) else 1
