@@ -62,6 +62,10 @@ class RunResult(Record, frozen=True, kw_only=True):
     provider_attempt_timeline: dict[str, Any] | None = None
 
 
+#: What is said of a message when it is done with.
+_ENDINGS = ("turn_terminal", "message_dropped", "operator_interjection_admitted")
+
+
 @dataclass(slots=True)
 class _Watch:
     """What is read from the agent's events while the run goes on."""
@@ -83,11 +87,7 @@ class _Watch:
             self.tool_calls += 1
         elif event.type in ("provider_round_completed", "runtime_error"):
             self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
-        elif (event.type in ("turn_terminal", "message_dropped") and event.provenance.message_id == message_id) or (
-            event.type == "operator_interjection_admitted" and event.provenance.message_id == message_id
-        ):
-            self.may_be_over = True
-        elif event.type == "limit_reached":
+        elif event.type == "limit_reached" or (event.type in _ENDINGS and event.provenance.message_id == message_id):
             self.may_be_over = True
         if self.on_event is not None:
             self.on_event(event)
@@ -135,7 +135,8 @@ async def _agent_for(host: Host, request: RunRequest) -> AgentIdentity:
         summary = await host.views.summary(request.agent_id)
         if summary.lifecycle.resume_required:  # nobody could resume it while this run waits
             raise Conflict(
-                f"agent {request.agent_id!r} is {summary.agent.status}", hint=f"run '{summary.lifecycle.resume_cli_hint}'"
+                f"agent {request.agent_id!r} is {summary.agent.status}",
+                hint=f"run '{summary.lifecycle.resume_cli_hint}'",
             )
         return summary.identity
     except UnknownAgent as error:
