@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
     edge: int
 
 
-SIZES = {Scale.QUICK: Sizes(30, 10, 10), Scale.NORMAL: Sizes(10_000, 250, 500), Scale.FULL: Sizes(30_000, 250, 1_000)}
+SIZES = {Scale.QUICK: Sizes(30, 10, 10), Scale.NORMAL: Sizes(int(__import__("os").environ.get("N","10000")), 250, 500), Scale.FULL: Sizes(30_000, 250, 1_000)}
 
 
 class Blocks(NamedTuple):
@@ -115,8 +115,9 @@ async def _turns(home: Path, sizes: Sizes, progress: Progress) -> Blocks:
     async with await Host.open(settings) as host:
         await host.store.write(lambda tx: homes.add_agents(tx, home, [OLD, NEW]))
         turns = await homes.Turns.of(host, OLD)
-        for _ in range(WARM_UP - 1):
-            await turns.run(OLD)
+        async with asyncio.timeout(homes.WAIT_S):
+            for _ in range(WARM_UP - turns.turns):
+                await turns.run(OLD)
         before, commits, begun = host.store.size_bytes(), turns.commits, turns.turns
         disk = bare.DurableCommits(home / "bare.sqlite3")
         share = await _commit_bytes(host, turns)

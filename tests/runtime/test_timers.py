@@ -282,20 +282,15 @@ async def test_a_timer_that_makes_no_sense_is_refused(living: Opens, request_: T
     assert await life.host.timers.listing("main") == []
 
 
-async def test_many_timers_of_many_agents_fire_in_one_look(living: Opens, clock: ManualClock) -> None:
+async def test_more_timers_than_one_look_takes_all_fire(living: Opens, clock: ManualClock) -> None:
     life = await living(clock=clock)
-    names = [f"agent-{number}" for number in range(5)]
-    await asyncio.gather(*(life.host.agents.create(name, surface=SURFACE) for name in names))
-    for name in names:
-        await life.at_rest(name)
-        for _ in range(60):
-            await timer(life, 1_000, agent_id=name)
+    await life.host.lifecycle.pause("main", SURFACE)
+    await asyncio.gather(*(timer(life) for _ in range(300)))
     clock.move(1_000)
     while await life.host.pulse.fire() == 0.0:
         pass
-    for name in names:
-        await life.at_rest(name)
-        assert len(await life.turns(name)) == 60
+    await life.event("timer_fired", count=300)
+    assert len(await life.waiting()) == 300
 
 
 async def test_a_host_closes_although_a_timer_was_made_in_the_same_breath(living: Opens) -> None:

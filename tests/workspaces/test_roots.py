@@ -110,7 +110,7 @@ ESCAPES = [
 #: Each way in which a patch can name a file, in both forms.
 ATTEMPTS = {
     "freeform add": "*** Begin Patch\n*** Add File: {path}\n+new\n*** End Patch\n",
-    "freeform update": "*** Begin Patch\n*** Update File: {path}\n@@\n-the secret that nobody may see\n+x\n*** End Patch\n",
+    "freeform update": "*** Begin Patch\n*** Update File: {path}\n-the secret that nobody may see\n+x\n*** End Patch\n",
     "freeform delete": "*** Begin Patch\n*** Delete File: {path}\n*** End Patch\n",
     "freeform move out": "*** Begin Patch\n*** Update File: file.txt\n*** Move to: {path}\n*** End Patch\n",
     "freeform move in": "*** Begin Patch\n*** Update File: {path}\n*** Move to: mine.txt\n*** End Patch\n",
@@ -176,7 +176,7 @@ def test_an_escape_is_refused_and_says_what_to_do(places, escape):
     assert error.code == "execution_root_violation"
     assert error.details["field"] == "workdir"
     assert error.details["root"] == str(root.path)
-    assert error.details["given"].isascii() or error.details["given"] in given
+    assert len(error.details["given"]) <= 201
     assert str(root.path) in error.hint
     assert "secret that" not in str(error)
 
@@ -242,7 +242,7 @@ def test_the_root_may_be_named_by_a_link(places, tmp_path):
 
 @pytest.mark.parametrize("path", ["not-there", "root/file.txt", "root/loop", "nul\0"])
 def test_a_root_must_be_a_folder(places, tmp_path, path):
-    with pytest.raises(RootViolation, match="is gone|is not a folder"):
+    with pytest.raises(RootViolation, match=r"is gone|is not a folder"):
         ExecutionRoot(f"{tmp_path}/{path}")
 
 

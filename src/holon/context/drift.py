@@ -7,6 +7,7 @@ thousands of blocks is compared by looking at what is new and at one number.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -67,6 +68,27 @@ def find_drift(before: Chain, now: Chain) -> Drift | None:
     was = before.links[position].source if position < length else "(end)"
     source = now.links[position].source if position < len(now.links) else "(end)"
     return Drift(position, source, was, sum(link.tokens for link in before.links[position:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Where a prompt is no longer what was sent: its first difference is one of the blocks `first` to `last`."""
+
+    first: int
+    last: int
+
+
+def find_breach(now: Chain, known: Iterable[tuple[int, str]]) -> Breach | None:
+    """Compares with what the books say of earlier requests, shortest first: (blocks, chain) of each.
+
+    Only whole requests are on the books, so a difference is found as closely as two of them stand together.
+    """
+    intact = 0
+    for blocks, chain in known:
+        if now.names(blocks) != chain:
+            return Breach(min(intact, blocks - 1), blocks - 1)
+        intact = blocks
+    return None
 
 
 def _first_difference(before: Chain, now: Chain) -> int:

@@ -1,8 +1,8 @@
 """Workspaces: the projects an agent may work on, the folder it works in now, and the worktree it may be in.
 
-An anchor is a project's lasting identity. An execution root is the concrete folder that tools act in: the anchor itself,
-or a git worktree of it. A managed worktree changes the root and never the anchor. Every agent has exactly one active
-workspace, and that is its own home where it has chosen nothing else.
+An anchor is a project's lasting identity. An execution root is the concrete folder that tools act in: the anchor
+itself, or a git worktree of it. A managed worktree changes the root and never the anchor. Every agent has exactly one
+active workspace, and that is its own home where it has chosen nothing else.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def check_selector(path: str | None, workspace_id: str | None) -> None:
         given = "neither path nor workspace_id" if path is None else "both path and workspace_id"
         raise WorkspaceRefused(
             f"UseWorkspace was given {given}",
-            hint=f"give exactly one: a path to find a workspace, or the id of an attached one ({AGENT_HOME!r} for home)",
+            hint=f"give exactly one: a path to look at, or the id of an attached workspace ({AGENT_HOME!r} for home)",
             field="path",
         )
 

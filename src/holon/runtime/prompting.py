@@ -13,7 +13,7 @@ import msgspec
 
 from holon.context.compaction import KEEP_SHARE, CompactionFacts, decide_compaction, keep_from, summarise
 from holon.context.deltas import Delta, find_deltas, known_after
-from holon.context.drift import Chain, find_drift
+from holon.context.drift import Chain, find_breach, fingerprint
 from holon.context.epochs import Epoch, FrozenTool, open_epoch, tools_tokens
 from holon.context.guidelines import OPERATING_GUIDELINES
 from holon.context.marks import plan_marks
@@ -34,6 +34,7 @@ from holon.core.turns import Turn
 from holon.core.usage import InputBuckets, TokenUsage
 from holon.providers.contract import ProviderRequest, ToolSpec
 from holon.store import Tx, calls, epochs, transcript
+from holon.store.transaction import END
 
 GUIDELINES = Filler("operating_guidelines", OPERATING_GUIDELINES)
 EXPECTED_CALLS = 10
@@ -81,15 +82,76 @@ def prepare(
     padding: PaddingMode,
 ) -> Prepared:
     """Opens the agent's first epoch, or the next one where compaction says so, or appends what changed."""
-    reason = "the agent's first prompt"
-    if state.epoch:
-        prompt = prompt if prompt is not None and prompt.epoch.number == state.epoch else load_prompt(tx, state, window)
-        idle = tx.now_ms - to_ms(state.last_call_at) if state.last_call_at else None
-        wanted = decide_compaction(CompactionFacts(prompt.epoch.head_tokens, window.tokens, card, idle, window.turns))
-        if wanted is None:
-            return _with_deltas(tx, state, window, prompt, sections)
-        reason = wanted
-    return _open(tx, state, window, prompt, card, sections, tools, padding, reason)
+    if state.epoch and (prompt is None or prompt.epoch.number != state.epoch):
+        prompt = load_prompt(tx, state, window)
+    reason = why_open(state, window, prompt, card, tx.now_ms)
+    if reason is None:
+        assert prompt is not None
+        return _with_deltas(tx, state, window, prompt, sections)
+    return _open(
+        tx, state, sections, plan_epoch(state, window, prompt, card, sections, tools, padding, reason, tx.now_ms)
+    )
+
+
+def why_open(state: AgentState, window: Window, prompt: Prompt | None, card: ModelCard, now_ms: int) -> str | None:
+    """Why the next turn opens an epoch; `None` if it goes on in the one that is there."""
+    if prompt is None:
+        return "the agent's first prompt"
+    idle = now_ms - to_ms(state.last_call_at) if state.last_call_at else None
+    return decide_compaction(CompactionFacts(prompt.epoch.head_tokens, window.tokens, card, idle, window.turns))
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """An epoch as it would be opened now, with the part of the window that stays exactly as it is."""
+
+    epoch: Epoch
+    kept: Window
+    #: Messages that leave the window with it.
+    dropped: int
+    padding: str
+
+
+def plan_epoch(
+    state: AgentState,
+    window: Window,
+    before: Prompt | None,
+    card: ModelCard,
+    sections: Sequence[Section],
+    tools: Sequence[ToolSpec],
+    padding: PaddingMode,
+    reason: str,
+    now_ms: int,
+) -> EpochPlan:
+    """Pure: what is known now, arranged anew; what leaves the window, in short."""
+    cut, summary = state.window_after, before.epoch.summary if before else None
+    dropped = 0
+    if before is not None:
+        starts = window.turn_starts()
+        first = keep_from(starts, round(card.context_window_tokens * KEEP_SHARE))
+        if first > 0:
+            leaving = window.before(starts[first][0])
+            cut, summary = starts[first][0] - 1, summarise(summary, leaving)
+            dropped = sum(isinstance(item, UserText) for item in leaving)
+    frozen = [FrozenTool(name=t.name, description=t.description, input_schema=dict(t.input_schema)) for t in tools]
+    plan = _padding(state, card, sections, frozen, padding)
+    epoch = open_epoch(
+        state.id,
+        state.total_epochs + 1,
+        moment(now_ms),
+        [*sections, *(_padding_section(filler) for filler in plan.fillers)],
+        frozen,
+        reason=reason,
+        after_seq=cut,
+        summary=summary,
+    )
+    return EpochPlan(epoch, window.from_seq(cut), dropped, plan.reason)
+
+
+def missing_deltas(state: AgentState, epoch: Epoch, sections: Sequence[Section]) -> list[Delta]:
+    """What changed since the model was last told."""
+    shown = {block.source: block.text for block in epoch.blocks}
+    return find_deltas(state.known_sections, _agent_scoped(sections), shown)
 
 
 def load_prompt(tx: Tx, state: AgentState, window: Window) -> Prompt:
@@ -139,15 +201,15 @@ def drifted(prompt: Prompt) -> bool:
 
 def note_drift(tx: Tx, turn: Turn, prompt: Prompt, card: ModelCard) -> None:
     """A drift as an event, with its place and its price."""
-    before = Chain(prompt.chain.links[: prompt.sent_blocks])
-    drift = find_drift(before, prompt.chain)
-    lost = sum(link.tokens for link in before.links)
+    breach = locate_breach(tx, prompt.epoch, prompt.chain)
+    position = breach.position if breach else 0
+    lost = sum(link.tokens for link in prompt.chain.links[position : prompt.sent_blocks])
     tx.emit(
         turn.agent_id,
         PromptDrifted(
-            position=drift.position if drift else 0,
-            source=drift.source if drift else "(stored prompt)",
-            was_source=drift.was_source if drift else "(sent prompt)",
+            position=position,
+            source=breach.source if breach else "(stored prompt)",
+            was_source=breach.source if breach else "(sent prompt)",
             lost_tokens=lost,
             lost_nanodollars=cost_of(card.prices, InputBuckets(fresh=lost), 0)
             - cost_of(card.prices, InputBuckets(read=lost), 0),
@@ -155,6 +217,30 @@ def note_drift(tx: Tx, turn: Turn, prompt: Prompt, card: ModelCard) -> None:
         message_id=turn.message_id,
         turn_id=turn.id,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBreach:
+    """Where a stored prompt first differs from what was sent, and what stands there."""
+
+    position: int
+    source: str
+
+
+def locate_breach(tx: Tx, epoch: Epoch, chain: Chain, upto_call: int = END) -> PlacedBreach | None:
+    """Looks through the books: requests up to this call, and the fingerprints of the sections in the epoch's head."""
+    found = find_breach(chain, calls.prefixes(tx, epoch.agent_id, epoch.number, upto_call))
+    if found is None:
+        return None
+    intact: set[int] = set()
+    for position, block in enumerate(epoch.blocks, 1 if epoch.tools else 0):
+        if epoch.sections.get(block.source) == fingerprint(block.text):
+            intact.add(position)
+        elif position >= found.first:
+            return PlacedBreach(position, block.source)
+    doubtful = [position for position in range(found.first, found.last + 1) if position not in intact]
+    sources = dict.fromkeys(link.source for link in (chain.links[p] for p in doubtful if p < len(chain.links)))
+    return PlacedBreach(doubtful[0] if doubtful else found.first, " or ".join(sources) or "(end)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,60 +312,27 @@ def head_chain(epoch: Epoch) -> Chain:
 
 
 def _with_deltas(tx: Tx, state: AgentState, window: Window, prompt: Prompt, sections: Sequence[Section]) -> Prepared:
-    shown = {block.source: block.text for block in prompt.epoch.blocks}
-    deltas = find_deltas(state.known_sections, _agent_scoped(sections), shown)
+    deltas = missing_deltas(state, prompt.epoch, sections)
     added = [_append(tx, state.id, delta) for delta in deltas]
     if deltas:
         state = msgspec.structs.replace(state, known_sections=known_after(state.known_sections, deltas))
     return Prepared(state, prompt, window, added)
 
 
-def _open(
-    tx: Tx,
-    state: AgentState,
-    window: Window,
-    before: Prompt | None,
-    card: ModelCard,
-    sections: Sequence[Section],
-    tools: Sequence[ToolSpec],
-    padding: PaddingMode,
-    reason: str,
-) -> Prepared:
-    cut, summary = state.window_after, before.epoch.summary if before else None
-    dropped = 0
-    if before is not None:
-        starts = window.turn_starts()
-        first = keep_from(starts, round(card.context_window_tokens * KEEP_SHARE))
-        if first > 0:
-            leaving = window.before(starts[first][0])
-            cut, summary = starts[first][0] - 1, summarise(summary, leaving)
-            dropped = sum(isinstance(item, UserText) for item in leaving)
-    frozen = [FrozenTool(name=t.name, description=t.description, input_schema=dict(t.input_schema)) for t in tools]
-    plan = _padding(state, card, sections, frozen, padding)
-    padded = [*sections, *(_padding_section(filler) for filler in plan.fillers)]
-    epoch = open_epoch(
-        state.id,
-        state.total_epochs + 1,
-        moment(tx.now_ms),
-        padded,
-        frozen,
-        reason=reason,
-        after_seq=cut,
-        summary=summary,
-    )
+def _open(tx: Tx, state: AgentState, sections: Sequence[Section], plan: EpochPlan) -> Prepared:
+    epoch, kept = plan.epoch, plan.kept
     epochs.insert(tx, state.id, epoch.number, epoch)
-    kept = window.from_seq(cut)
     prompt = Prompt(epoch, head_chain(epoch))
     prompt.grow(kept.entries)
     tx.emit(
         state.id,
         EpochOpened(
             epoch=epoch.number,
-            reason=reason,
+            reason=epoch.reason,
             head_tokens=epoch.head_tokens,
             kept_tokens=kept.tokens,
             sections=[block.source for block in epoch.blocks],
-            padding=plan.reason,
+            padding=plan.padding,
         ),
     )
     state = msgspec.structs.replace(
@@ -287,9 +340,9 @@ def _open(
         epoch=epoch.number,
         total_epochs=epoch.number,
         epoch_calls=0,
-        window_after=cut,
+        window_after=epoch.after_seq,
         known_sections={s.id: s.fingerprint for s in _agent_scoped(sections) if s.text.strip()},
-        compacted_message_count=state.compacted_message_count + dropped,
+        compacted_message_count=state.compacted_message_count + plan.dropped,
     )
     return Prepared(state, prompt, kept, [])
 

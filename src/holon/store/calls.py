@@ -12,7 +12,7 @@ from holon.core.codec import dumps
 from holon.core.ledger import OUTPUT, TOTAL, CacheLine, CallRecord, CostLine, by_section, cost_of
 from holon.core.models import Prices
 from holon.core.usage import InputBuckets
-from holon.store.transaction import Row, Tx
+from holon.store.transaction import END, Row, Tx
 
 By = Literal["section", "agent", "model", "day"]
 _COLUMN = {"section": "section", "agent": "agent_id", "model": "model_ref", "day": "day"}
@@ -85,6 +85,17 @@ def recent(tx: Tx, agent_id: str, limit: int = 50) -> list[CallRecord]:
 def get(tx: Tx, agent_id: str, seq: int) -> CallRecord | None:
     row = tx.one(f"SELECT {_FIELDS} FROM calls WHERE agent_id = ? AND seq = ?", agent_id, seq)
     return _read(row) if row else None
+
+
+def prefixes(tx: Tx, agent_id: str, epoch: int, upto_seq: int = END) -> list[tuple[int, str]]:
+    """(blocks, chain) of each request of an epoch, in order: what its prompt was made of, as it was sent."""
+    rows = tx.all(
+        "SELECT blocks, chain FROM calls WHERE agent_id = ? AND epoch = ? AND seq <= ? ORDER BY seq",
+        agent_id,
+        epoch,
+        upto_seq,
+    )
+    return [(int(row[0]), str(row[1])) for row in rows]
 
 
 def spent_today(tx: Tx, agent_id: str | None = None) -> tuple[int, int]:

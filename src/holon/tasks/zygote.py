@@ -116,6 +116,7 @@ def wait_and_run(channel: socket.socket, take: int) -> None:
     try:
         Runner(order, link, stem).run(raw)
     except Exception as error:  # a status that says what went wrong, rather than none
+        processes.send(processes.descendants(os.getpid()), signal.SIGKILL)
         write_status(Path(order.folder), CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"))
 
 

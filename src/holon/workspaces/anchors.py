@@ -1,8 +1,8 @@
 """Anchors: which project a path belongs to, and which folder is its execution root.
 
-Read from the files that git keeps, without running git: finding out what a folder is must not run anything in it. What a
-folder claims is believed only if the repository says so too, because whoever writes a `.git` file can name any
-repository in it.
+Read from the files that git keeps, without running git: finding out what a folder is must not run anything in it.
+What a folder claims is believed only if the repository says so too, because whoever writes a `.git` file can name
+any repository in it.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _in_repository(top: Path, cwd: Path) -> Detected:
     common = _common_dir(git_dir)
     if common is None:  # a submodule, or a git folder that was put elsewhere: a project of its own
         return _repository(anchor=top, root=top, cwd=cwd, common=None)
-    if _read_pointer(git_dir / "gitdir") != str(marker):
+    if Path(os.path.realpath((git_dir / _read_pointer(git_dir / "gitdir")).parent)) != top:
         raise WorkspaceRefused(
             f"{top} says that it is a worktree of {common}, but that repository does not know it",
             hint=f"if the folder was moved, run 'git worktree repair {top}' in the repository",

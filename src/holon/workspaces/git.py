@@ -107,10 +107,6 @@ class _Answer(NamedTuple):
 
 
 async def _run(arguments: list[str], directory: Path, timeout_s: float, config: Mapping[str, str]) -> _Answer:
-    if not directory.is_dir():
-        raise GitFailed(
-            GitProblem.NOT_A_REPOSITORY, f"the folder {directory} is gone", hint="choose a workspace with UseWorkspace"
-        )
     try:
         process = await asyncio.create_subprocess_exec(
             "git",
@@ -122,10 +118,8 @@ async def _run(arguments: list[str], directory: Path, timeout_s: float, config: 
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-    except FileNotFoundError as error:
-        raise GitFailed(
-            GitProblem.MISSING_PROGRAM, "there is no 'git' on this machine", hint="an operator installs git"
-        ) from error
+    except OSError as error:
+        raise _not_started(error, directory) from error
     try:
         stdout, stderr = await asyncio.wait_for(process.communicate(), timeout_s)
     except TimeoutError as error:
@@ -137,6 +131,20 @@ async def _run(arguments: list[str], directory: Path, timeout_s: float, config: 
     finally:
         await _end(process)
     return _Answer(process.returncode or 0, os.fsdecode(stdout), stderr.decode(errors="replace"))
+
+
+def _not_started(error: OSError, directory: Path) -> GitFailed:
+    if not directory.is_dir():
+        return GitFailed(
+            GitProblem.NOT_A_REPOSITORY, f"the folder {directory} is gone", hint="choose a workspace with UseWorkspace"
+        )
+    if isinstance(error, FileNotFoundError):
+        return GitFailed(
+            GitProblem.MISSING_PROGRAM, "there is no 'git' on this machine", hint="an operator installs git"
+        )
+    return GitFailed(
+        GitProblem.OTHER, f"git cannot be started in {directory}: {error.strerror}", hint="see whose folder it is"
+    )
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -18,6 +18,8 @@ from pathlib import Path, PurePosixPath
 from holon.core.errors import AgentError
 
 MAX_LINKS = 40
+#: What Linux takes; known before any folder on the way is made.
+MAX_PATH_BYTES, MAX_NAME_BYTES = 4_096, 255
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -111,7 +113,8 @@ class ExecutionRoot:
                 continue
             except OSError as error:
                 inside = self._inside(os.path.dirname(at)) is not None
-                raise _Unfollowable(_reason(error) if inside else "it leads out of the root") from error
+                reason = error.strerror or "it cannot be read"
+                raise _Unfollowable(reason if inside else "it leads out of the root") from error
             if is_link:
                 links += 1
                 if links > MAX_LINKS:
@@ -143,7 +146,10 @@ class ExecutionRoot:
             raise self._refused(given, field, "it has a NUL character")
         if any("\ud800" <= character <= "\udfff" for character in given):
             raise self._refused(given, field, "it is not valid text")
-        if any(_pretends(part) for part in given.split("/")):
+        parts = given.split("/")
+        if len(given.encode()) > MAX_PATH_BYTES or any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
+            raise self._refused(given, field, "it is too long")
+        if any(_pretends(part) for part in parts):
             raise self._refused(given, field, "a part of it becomes '..' on file systems that normalise names")
 
     def _refuse_special(self, path: Path, given: str, field: str) -> None:
@@ -195,10 +201,6 @@ class ExecutionRoot:
 
 class _Unfollowable(Exception):
     pass
-
-
-def _reason(error: OSError) -> str:
-    return "a name in it is too long" if error.errno == errno.ENAMETOOLONG else (error.strerror or "it is unreadable")
 
 
 def _pretends(part: str) -> bool:

@@ -1,0 +1,60 @@
+"""The daemon's hold on its zygote: started when it is needed, and again when it is gone."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from holon.tasks.zygote import main; main()"
+#: Isolated, without site packages, text in UTF-8 whatever the locale.
+_COMMAND = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _ROOT]
+
+
+class Channel:
+    """An inherited socket rather than one with a name: nobody else can connect, and it ends with the daemon."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def zygote_pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def open(self) -> socket.socket:
+        """Does not wait until the zygote is up: what it is given until then it finds."""
+        if self._socket is None:
+            self._run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ours, theirs = socket.socketpair()
+            with theirs, (self._run_dir / "zygote.log").open("ab") as log:
+                self._process = subprocess.Popen(
+                    _COMMAND, stdin=theirs, stdout=log, stderr=log, env={}, cwd="/", start_new_session=True
+                )
+            self._socket = ours
+        return self._socket
+
+    def give(self, link: socket.socket) -> None:
+        """Hands over the socket by which a spare runner gets its order."""
+        try:
+            socket.send_fds(self.open(), [b"+"], [link.fileno()])
+        except ConnectionError:
+            self.close()
+            socket.send_fds(self.open(), [b"+"], [link.fileno()])
+
+    def close(self, patience_s: float = 5.0) -> None:
+        """The zygote and its spares end; runners that have an order go on."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience_s)
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+            self._process = None

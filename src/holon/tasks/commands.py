@@ -1,0 +1,265 @@
+"""Commands as the daemon sees them: start one, wait for it, talk to it, and find it again after a restart.
+
+A command belongs to its runner, not to this process: `close` leaves everything running, and so does a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from holon.core.clock import SystemClock
+from holon.tasks import folder as folders
+from holon.tasks import processes
+from holon.tasks.channel import Channel
+from holon.tasks.failures import CommandSpawnFailed, FolderTaken, InputRefused, refusal
+from holon.tasks.links import Link
+from holon.tasks.outputs import OutputPreview, preview
+from holon.tasks.protocol import CommandStatus, Order, Outcome, Refused, Started, encode
+from holon.tasks.specs import CommandSpec
+
+#: Commands that are on their way to a runner at the same time; more wait here, not in the kernel.
+STARTING = 16
+#: Until a runner has said its first word.
+FIRST_WORD_S = 30.0
+
+
+class RunningCommand:
+    """A command and its runner. Made by `CommandRunner`."""
+
+    def __init__(self, folder: Path, started: Started, link: Link) -> None:
+        self.folder, self.started = folder, started
+        self._link = link
+        self._let_go = False
+        #: Done when it is known how the command ended, or when this process has let go of it (None).
+        self._ended: asyncio.Future[CommandStatus | None] = asyncio.get_running_loop().create_future()
+        self._losing: asyncio.Task[None] | None = None
+        link.last.add_done_callback(self._heard_last)
+
+    @property
+    def pid(self) -> int:
+        return self.started.pid
+
+    @property
+    def status(self) -> CommandStatus | None:
+        """How it ended, as far as this process has heard."""
+        return self._ended.result() if self._ended.done() else None
+
+    async def wait(self, timeout_s: float | None = None) -> CommandStatus | None:
+        """How it ended; None if it still runs after this time, or if this process lets go of it. Waiting has no
+        influence on the command."""
+        await asyncio.wait([self._ended], timeout=timeout_s)
+        return self.status
+
+    def preview(self, max_chars: int) -> OutputPreview:
+        """What it has written until now: the beginning and the end."""
+        return preview(self.folder, max_chars, tty=self.started.tty)
+
+    async def send(self, text: str, *, end: bool = False) -> int:
+        """Types this, or puts it into its standard input; `end` closes that. How many bytes it was."""
+        reply = await self._link.send_input(text, end=end)
+        if reply.refusal:
+            raise InputRefused(
+                f"the command does not take input: {reply.refusal}",
+                hint="start it with accepts_input, and send input while it runs",
+            )
+        return reply.accepted_bytes
+
+    async def stop(self, *, force: bool = False) -> bool:
+        """Asks it and everything that it started to end, and ends what has not after its grace; with `force`, at once.
+        False: it had ended already. `wait` tells how it went."""
+        return (await self._link.stop(force=force)).stopping
+
+    def detach(self) -> None:
+        """Lets go of it. It runs on; `attach` finds it again."""
+        self._let_go = True
+        self._link.close()
+
+    def _heard_last(self, last: asyncio.Future[CommandStatus | None]) -> None:
+        if (status := last.result()) or self._let_go:
+            self._ended.set_result(status)
+        else:  # the runner hung up: it was at its end, or it was killed
+            self._losing = asyncio.get_running_loop().create_task(self._lose())
+
+    async def _lose(self) -> None:
+        self._ended.set_result(await asyncio.to_thread(end_lost, self.folder))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that ended while nobody watched."""
+
+    folder: Path
+    status: CommandStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A command that has no runner and no status. `end_lost` ends what may be left of it."""
+
+    folder: Path
+    #: None: it was never started, and never will be.
+    started: Started | None
+
+
+class CommandRunner:
+    """`async with CommandRunner(run_dir) as runner: …`"""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._channel = Channel(run_dir)
+        self._starting = asyncio.Semaphore(STARTING)
+        self._running: set[RunningCommand] = set()
+
+    async def open(self) -> None:
+        self._channel.open()
+
+    async def close(self) -> None:
+        """Commands go on without this process."""
+        for running in list(self._running):
+            running.detach()
+        await asyncio.to_thread(self._channel.close)
+
+    async def __aenter__(self) -> CommandRunner:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def zygote_pid(self) -> int | None:
+        return self._channel.zygote_pid
+
+    async def start(self, spec: CommandSpec) -> RunningCommand:
+        """Returns when the command runs. Raises an `AgentError` that says why it cannot."""
+        order = spec.order()
+        folders.make_folder(spec.folder)
+        taken = spec.folder / folders.CONTROL
+        if taken.exists():
+            raise FolderTaken(f"'{spec.folder}' had a command", hint="give every command a folder of its own")
+        async with self._starting:
+            for _ in range(2):
+                link = await self._send(order)
+                match await _first_word(link, spec.folder):
+                    case Started() as started:
+                        return self._keep(spec.folder, started, link)
+                    case Refused() as refused:
+                        link.close()
+                        raise refusal(order, refused)
+                    case None:
+                        link.close()
+                if taken.exists():
+                    raise CommandSpawnFailed(
+                        "the command's runner was killed while it started",
+                        hint="inspect what the command may have done before you repeat it",
+                    )
+                # Nobody took it, and nobody will: the zygote died with the order. There is a new one.
+        raise CommandSpawnFailed("no runner took the command", hint="look at run/zygote.log in the home")
+
+    async def attach(self, folder: Path) -> RunningCommand | Ended | Lost:
+        """Finds a command again. Once it is `Lost`, no runner will ever begin in its folder."""
+        while True:
+            link = await _connect(folder)
+            if link:
+                await asyncio.wait([link.first], timeout=FIRST_WORD_S)
+                first = link.first.result() if link.first.done() else folders.started_of(folder)
+                if isinstance(first, Started):
+                    return self._keep(folder, first, link)
+                await link.last  # it hangs up when its status is on disk
+                link.close()
+            if status := folders.status_of(folder):
+                return Ended(folder, status)
+            if link or (folder / folders.CONTROL).exists() or folders.close_to_runners(folder):
+                return Lost(folder, folders.started_of(folder))
+
+    def _keep(self, folder: Path, started: Started, link: Link) -> RunningCommand:
+        running = RunningCommand(folder, started, link)
+        self._running.add(running)
+        link.last.add_done_callback(lambda _: self._running.discard(running))
+        return running
+
+    async def _send(self, order: Order) -> Link:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._channel.give(theirs)
+        _, link = await asyncio.get_running_loop().create_unix_connection(Link, sock=ours)
+        link.send(encode("order", order))
+        return link
+
+
+def end_lost(folder: Path) -> CommandStatus:
+    """Ends what is left of a command without a runner, and writes down that it is lost. A status that is there stands."""
+    if status := folders.status_of(folder):
+        return status
+    if connection := _dial(folder):
+        connection.close()
+        raise FolderTaken(f"the command in '{folder}' has a runner", hint="attach to it")
+    started = folders.started_of(folder)
+    left = processes.end_session(started) if started else 0
+    status = folders.status_of(folder) or CommandStatus(
+        outcome=Outcome.LOST if started else Outcome.NOT_STARTED,
+        started_at_ms=started.started_at_ms if started else None,
+        ended_at_ms=SystemClock().now_ms(),
+        leftovers=left,
+        detail="its runner is gone and left no status" if started else "no runner took it",
+    )
+    if folder.is_dir():
+        folders.write_status(folder, status)
+    return status
+
+
+async def _first_word(link: Link, folder: Path) -> Started | Refused | None:
+    done, _ = await asyncio.wait([link.first], timeout=FIRST_WORD_S)
+    if done:
+        return link.first.result()
+    if not folders.close_to_runners(folder):
+        link.send(encode("stop", {"force": True}))
+    return None
+
+
+async def _connect(folder: Path) -> Link | None:
+    while True:
+        try:
+            connection = _dial(folder)
+        except BlockingIOError:  # it has more callers than it has answered yet
+            await asyncio.sleep(0.01)
+            continue
+        if connection is None:
+            return None
+        _, link = await asyncio.get_running_loop().create_unix_connection(Link, sock=connection)
+        return link
+
+
+def _dial(folder: Path) -> socket.socket | None:
+    """None: nobody listens there."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    try:
+        with _address(folder) as address:
+            connection.connect(address)
+    except BlockingIOError:
+        connection.close()
+        raise
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+@contextmanager
+def _address(folder: Path) -> Iterator[str]:
+    """A socket's address has at most 107 bytes; by way of the open folder it is always short."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        by_descriptor = f"/proc/self/fd/{descriptor}"
+        yield os.path.join(by_descriptor if os.path.isdir(by_descriptor) else folder, folders.CONTROL)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,71 @@
+"""What can go wrong with a command before it runs, in words for the model that asked for it."""
+
+from __future__ import annotations
+
+import errno
+
+from holon.core.errors import AgentError, DeveloperError
+from holon.tasks import stem
+from holon.tasks.protocol import Order, Refused
+
+
+class WorkdirMissing(AgentError):
+    code = "workdir_missing"
+
+
+class WorkdirUnusable(AgentError):
+    """It is there, but it is no directory, or this user may not enter it."""
+
+    code = "workdir_unusable"
+
+
+class ShellMissing(AgentError):
+    code = "shell_missing"
+
+
+class CommandSpawnFailed(AgentError):
+    code = "command_spawn_failed"
+    status = 500
+
+
+class InputRefused(AgentError):
+    """The command does not take input, or not any more."""
+
+    code = "input_refused"
+    status = 409
+
+
+class FolderTaken(DeveloperError):
+    """A folder belongs to one command for ever."""
+
+    code = "command_folder_taken"
+
+
+def refusal(order: Order, refused: Refused) -> AgentError:
+    """The error of a command that its runner could not start."""
+    details = {"step": refused.step, "errno": errno.errorcode.get(refused.errno), "workdir": order.cwd}
+    match refused.step, refused.errno:
+        case (stem.WORKDIR, errno.ENOENT):
+            return WorkdirMissing(
+                f"the workdir '{order.cwd}' does not exist", hint="create it first, or leave workdir out", **details
+            )
+        case (stem.WORKDIR, errno.ENOTDIR):
+            return WorkdirUnusable(f"the workdir '{order.cwd}' is not a directory", hint="name a directory", **details)
+        case (stem.WORKDIR, _):
+            return WorkdirUnusable(
+                f"the workdir '{order.cwd}' cannot be entered ({refused.detail})",
+                hint="choose a directory that this user may enter",
+                **details,
+            )
+        case (stem.EXEC, errno.E2BIG):
+            return CommandSpawnFailed(
+                "the command line is too long for this machine",
+                hint="write the script to a file with ApplyPatch and run the file",
+                **details,
+            )
+        case _:
+            return CommandSpawnFailed(
+                f"'{order.argv[0]}' could not be started: {refused.detail}",
+                hint="check the shell and the limits that the command was given",
+                **details,
+            )

@@ -1,0 +1,88 @@
+"""One daemon's connection to one runner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from holon.tasks.protocol import (
+    CommandStatus,
+    InputReply,
+    Refused,
+    Started,
+    StopReply,
+    decode,
+    encode,
+    read_started,
+    read_status,
+)
+
+
+class Link(asyncio.Protocol):
+    """Futures for what a runner says: its first word, its last, and its answers in the order of the questions."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        #: None: it hung up without a word.
+        self.first: asyncio.Future[Started | Refused | None] = loop.create_future()
+        #: None: it hung up without saying how the command ended.
+        self.last: asyncio.Future[CommandStatus | None] = loop.create_future()
+        self._replies: deque[asyncio.Future[dict[str, Any] | None]] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._heard = b""
+
+    async def send_input(self, text: str, *, end: bool) -> InputReply:
+        found = await self._ask("input", {"text": text, "end": end})
+        return InputReply(**found) if found else InputReply(0, "it has ended")
+
+    async def stop(self, *, force: bool) -> StopReply:
+        found = await self._ask("stop", {"force": force})
+        return StopReply(**found) if found else StopReply(stopping=False)
+
+    def send(self, line: bytes) -> None:
+        if self._transport:
+            self._transport.write(line)
+
+    def close(self) -> None:
+        if self._transport:
+            self._transport.close()
+
+    async def _ask(self, kind: str, asked: dict[str, Any]) -> dict[str, Any] | None:
+        if self._transport is None or self._transport.is_closing():
+            return None
+        reply: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self._replies.append(reply)
+        self.send(encode(kind, asked))
+        return await reply
+
+    # ---- called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
+            kind, body = decode(line)
+            match kind:
+                case "started":
+                    _settle(self.first, read_started(body))
+                case "refused":
+                    _settle(self.first, Refused(**body))
+                case "ended":
+                    _settle(self.last, read_status(body))
+                case "reply":
+                    _settle(self._replies.popleft(), body)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _settle(self.first, None)
+        _settle(self.last, None)
+        for reply in self._replies:
+            _settle(reply, None)
+
+
+def _settle(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)

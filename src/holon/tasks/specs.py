@@ -1,0 +1,116 @@
+"""What a command is: the words, where and how they run, and what they may use. A value; `commands` starts it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holon.core.tasks import command_digest
+from holon.tasks.failures import CommandSpawnFailed, ShellMissing
+from holon.tasks.protocol import Order
+
+MIB = 1_048_576
+
+#: Shells that read their profile when they are asked to be a login shell. For others `login` says nothing.
+LOGIN_SHELLS = frozenset({"bash", "zsh", "ksh", "mksh", "fish"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandLimits:
+    """What the kernel holds each process of the command to; None: what this machine allows."""
+
+    cpu_s: int | None = None
+    memory_bytes: int | None = None
+    processes: int | None = None
+    open_files: int | None = None
+    file_bytes: int | None = None
+
+    def as_rlimits(self) -> dict[str, int]:
+        given = {
+            "RLIMIT_CPU": self.cpu_s,
+            "RLIMIT_AS": self.memory_bytes,
+            "RLIMIT_NPROC": self.processes,
+            "RLIMIT_NOFILE": self.open_files,
+            "RLIMIT_FSIZE": self.file_bytes,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSpec:
+    cmd: str
+    workdir: Path
+    #: Its own, for ever: output, status and the runner's socket. Made if it is not there.
+    folder: Path
+    #: All that the command sees of an environment.
+    env: Mapping[str, str]
+    shell: str | None = None
+    login: bool = True
+    tty: bool = False
+    accepts_input: bool = False
+    #: Put before the shell, such as a sandbox and its arguments.
+    argv_prefix: tuple[str, ...] = ()
+    limits: CommandLimits = field(default_factory=CommandLimits)
+    #: Kept of each stream: its beginning and its end.
+    head_bytes: int = 7 * MIB
+    tail_bytes: int = 1 * MIB
+    #: With less free disk than this, only 64 KiB of each end are kept.
+    disk_floor_bytes: int = 256 * MIB
+    #: Between asking it to end and ending it.
+    grace_s: float = 5.0
+    #: The runner stops it then, whether anybody watches or not.
+    time_limit_s: float | None = None
+    rows: int = 24
+    columns: int = 120
+
+    def digest(self) -> str:
+        """Two commands with the same digest do the same thing in the same place."""
+        return command_digest(
+            cmd=self.cmd, workdir=str(self.workdir), shell=self.shell, login=self.login, tty=self.tty
+        )
+
+    def order(self) -> Order:
+        """As the runner is told. Raises what can be known without trying."""
+        argv = [*self.argv_prefix, *shell_argv(self.shell, self.login, self.env), self.cmd]
+        if self.argv_prefix:
+            argv[0] = _find(self.argv_prefix[0], self.env) or self.argv_prefix[0]
+        env = {"TERM": "xterm-256color", **self.env} if self.tty else dict(self.env)
+        if any("\0" in text for text in (*argv, str(self.workdir), *env, *env.values())):
+            raise CommandSpawnFailed(
+                "a command cannot hold a NUL character", hint="write such bytes with printf '\\0' inside the command"
+            )
+        return Order(
+            folder=str(self.folder.absolute()),
+            argv=argv,
+            cwd=str(self.workdir),
+            env=env,
+            tty=self.tty,
+            accepts_input=self.accepts_input,
+            rows=self.rows,
+            columns=self.columns,
+            head_bytes=self.head_bytes,
+            tail_bytes=self.tail_bytes,
+            disk_floor_bytes=self.disk_floor_bytes,
+            grace_s=self.grace_s,
+            time_limit_s=self.time_limit_s,
+            limits=self.limits.as_rlimits(),
+        )
+
+
+def shell_argv(shell: str | None, login: bool, env: Mapping[str, str]) -> list[str]:
+    """`bash -lc` where there is a bash, else `sh -c`; or the shell that was asked for."""
+    found = _find(shell, env) if shell else _find("bash", env) or _find("sh", env)
+    if found is None:
+        raise ShellMissing(
+            f"there is no shell '{shell or 'sh'}' on this machine",
+            hint="leave shell out to get the default one",
+            shell=shell,
+        )
+    return [found, "-lc" if login and Path(found).name in LOGIN_SHELLS else "-c"]
+
+
+def _find(name: str, env: Mapping[str, str]) -> str | None:
+    return shutil.which(name, path=env.get("PATH", os.defpath))

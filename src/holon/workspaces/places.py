@@ -1,0 +1,72 @@
+"""Places that no agent's command may see: keys, credentials, the runtime's own state, other agents' homes, the system.
+
+Judged by where a path really leads. A place counts whether it exists or not: it may exist tomorrow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from holon.core.workspaces import WorkspaceRefused
+
+#: Below a person's home.
+_CREDENTIALS = (
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker",
+    ".git-credentials",
+    ".gnupg",
+    ".holon",
+    ".kube",
+    ".local/share/keyrings",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".pypirc",
+    ".ssh",
+)
+#: Nothing in them can be a workspace.
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr/bin", "/usr/lib")
+#: They hold many things that belong to others; a folder in them can be a workspace, they themselves cannot.
+_SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/usr", "/usr/local", "/var", "/var/tmp")
+
+
+def private_places(*, holon_home: Path | None = None, user_home: Path | None = None) -> tuple[Path, ...]:
+    """What stays hidden, as real paths."""
+    home = user_home or Path.home()
+    places = [home / name for name in _CREDENTIALS]
+    return tuple(real(place) for place in (*places, *([holon_home] if holon_home else [])))
+
+
+def refuse_private(path: Path, private: Iterable[Path], *, own: Path | None = None) -> None:
+    """Refuses a path that is, holds or lies in a private place; what lies in `own` (the agent's home) is its own."""
+    wanted = real(path)
+    if own is not None and wanted.is_relative_to(real(own)):
+        return
+    for place in private:
+        if wanted.is_relative_to(place) or place.is_relative_to(wanted):
+            raise WorkspaceRefused(
+                f"{path} would open {place}, which no agent's command may see",
+                hint="choose a folder that holds only the project",
+                field="path",
+            )
+
+
+def refuse_system(path: Path) -> None:
+    """Refuses to make a part of the system, or a folder of everybody's, an agent's own."""
+    wanted = real(path)
+    shared = any(wanted == real(Path(place)) for place in _SHARED)
+    if shared or any(wanted.is_relative_to(real(Path(place))) for place in _SYSTEM):
+        raise WorkspaceRefused(
+            f"{path} belongs to the system or to everybody on this machine, and cannot be a workspace",
+            hint="choose a project's own folder",
+            field="path",
+        )
+
+
+def real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
