@@ -83,11 +83,11 @@ class _Watch:
             self.tool_calls += 1
         elif event.type in ("provider_round_completed", "runtime_error"):
             self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
-        elif (event.type in ("turn_terminal", "message_dropped") and event.provenance.message_id == message_id) or (
-            event.type == "operator_interjection_admitted" and event.provenance.message_id == message_id
+        elif (
+            (event.type in ("turn_terminal", "message_dropped") and event.provenance.message_id == message_id)
+            or (event.type == "operator_interjection_admitted" and event.provenance.message_id == message_id)
+            or event.type == "limit_reached"
         ):
-            self.may_be_over = True
-        elif event.type == "limit_reached":
             self.may_be_over = True
         if self.on_event is not None:
             self.on_event(event)
@@ -135,7 +135,8 @@ async def _agent_for(host: Host, request: RunRequest) -> AgentIdentity:
         summary = await host.views.summary(request.agent_id)
         if summary.lifecycle.resume_required:  # nobody could resume it while this run waits
             raise Conflict(
-                f"agent {request.agent_id!r} is {summary.agent.status}", hint=f"run '{summary.lifecycle.resume_cli_hint}'"
+                f"agent {request.agent_id!r} is {summary.agent.status}",
+                hint=f"run '{summary.lifecycle.resume_cli_hint}'",
             )
         return summary.identity
     except UnknownAgent as error:

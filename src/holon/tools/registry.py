@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from holon.core.agents import AgentIdentity
+from holon.core.agents import AgentIdentity, AgentState
 from holon.core.codec import InvalidShape, from_plain
 from holon.core.messages import MessageEnvelope
 from holon.providers.contract import ToolSpec
@@ -44,8 +44,12 @@ class SleepRequest:
 class ToolOutcome:
     content: str
     summary: str
-    #: Durable consequences, committed with the result.
+    #: Durable consequences, committed with the result. Refused (a `HolonError`), the call becomes an error.
     effect: Callable[[Tx], None] | None = None
+    #: The same for consequences that change the calling agent's own state.
+    change: Callable[[Tx, AgentState], AgentState] | None = None
+    #: What may follow once all of it is on disk. It must be safe to lose.
+    after: Callable[[], Awaitable[None]] | None = None
     sleep: SleepRequest | None = None
 
 
