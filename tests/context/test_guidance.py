@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holon.context.guidance import MAX_BYTES, GuidanceKind, GuidanceScope, guidance_sections, load_guidance
+from holon.context.guidance import MAX_BYTES, guidance_sections, load_guidance
+from holon.core.guidance import GuidanceKind, GuidanceScope
 
 AGENT, WORKSPACE = GuidanceScope.AGENT, GuidanceScope.WORKSPACE
 

@@ -90,6 +90,16 @@ def test_a_missing_key_rejects_the_candidate_and_names_the_variable(model, envir
             {"OPENAI_CODEX_API_KEY": KEY},
             "the address of provider 'openai-codex' is none: expected http:// or https:// and a host",
         ),
+        (
+            {"openai-codex": {"base_url": "https://codex.example:99999/v1"}},
+            {"OPENAI_CODEX_API_KEY": KEY},
+            "the address of provider 'openai-codex' is none: expected http:// or https:// and a host",
+        ),
+        (
+            {"openai-codex": {"base_url": "https://ada:secret@codex.example/v1"}},
+            {"OPENAI_CODEX_API_KEY": KEY},
+            "the address of provider 'openai-codex' holds a password: use api_key_env or header_env",
+        ),
     ],
 )
 def test_a_missing_address_rejects_the_candidate_and_says_where_to_give_it(own, environ, message):

@@ -172,6 +172,16 @@ def test_what_is_remembered_is_bounded():
     }
 
 
+def test_a_service_that_stores_nothing_is_soon_asked_no_more():
+    known = Continuations()
+    known.remember(("a", "k", "m"), {"input": ONE}, TWO, "resp_1")
+    for taken in (False, False, True, False, False):
+        known.taken(taken)
+    assert known.narrowed(("a", "k", "m"), {"input": [*ONE, *TWO, *THREE]}) is not None
+    known.taken(False)
+    assert known.narrowed(("a", "k", "m"), {"input": [*ONE, *TWO, *THREE]}) is None
+
+
 @pytest.mark.spec("RT-216")
 def test_an_answer_without_an_id_is_not_built_upon():
     known = Continuations()

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from typing import cast
 
 import pytest
 
@@ -20,6 +21,9 @@ from holon.core.usage import InputBuckets
 from holon.providers.contract import INVALID_ARGUMENTS, Freeform, StopReason, ToolSpec
 from holon.providers.options import ContextManagement
 from holon.providers.schemas import SchemaMode
+from holon.tools.envelope import ToolFailure
+from holon.tools.registry import CallContext, ToolRegistry
+from holon.tools.rest import SLEEP
 from tests.providers.wires import (
     ANTHROPIC,
     ANTHROPIC_STREAM,
@@ -220,6 +224,13 @@ async def test_arguments_that_are_no_json_reach_the_runtime_and_may_be_sent_agai
     assert again.blocks == [TextBlock(text="It is a\nno.")]
 
 
+async def test_the_model_is_told_that_its_arguments_were_no_json():
+    broken = {INVALID_ARGUMENTS: '{"reason": "re'}
+    with pytest.raises(ToolFailure) as failed:
+        await ToolRegistry.of([SLEEP]).call("Sleep", broken, cast(CallContext, None))
+    assert failed.value.error.kind == "invalid_tool_input"
+
+
 @every_wire
 async def test_a_conversation_that_other_services_wrote_is_taken(wire):
     sealed_elsewhere = "openai-reasoning:rs_1:gAAA" if wire.transport == "anthropic_messages" else "EqQB"
@@ -382,6 +393,7 @@ async def test_a_prefix_that_stays_is_read_from_the_services_own_cache(wire: Wir
 def test_importing_selection_and_choosing_candidates_imports_no_sdk():
     program = """
 import sys
+from typing import cast
 from pathlib import Path
 from holon.providers.selection import Providers
 keys = {"ANTHROPIC_API_KEY": "x", "OPENAI_API_KEY": "x"}

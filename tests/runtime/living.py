@@ -27,7 +27,6 @@ from holon.core.messages import (
     MessageKind,
     MessageOrigin,
     OperatorOrigin,
-    Priority,
     QueueStatus,
     SystemOrigin,
     TaskOrigin,
@@ -63,23 +62,26 @@ class Model(ScriptedProvider):
         super().__init__(scripts={"test": script}, home=home)
         self.requests: list[ProviderRequest] = []
         self._gate: asyncio.Event | None = None
-        self._asked = asyncio.Event()
+        self._asked, self._held = asyncio.Event(), 0
 
     async def respond(self, request: ProviderRequest, on_progress: OnProgress | None = None) -> ProviderResponse:
         self.requests.append(request)
         if self._gate is not None:
+            self._held += 1
             self._asked.set()
             await self._gate.wait()
         return await super().respond(request, on_progress)
 
     def hold(self) -> None:
         """From now on every answer waits for `release`."""
-        self._gate, self._asked = asyncio.Event(), asyncio.Event()
+        self._gate, self._held = asyncio.Event(), 0
 
-    async def asked(self) -> None:
-        """Until the model was asked something since `hold`."""
+    async def asked(self, times: int = 1) -> None:
+        """Until the model was asked so many times since `hold`."""
         async with asyncio.timeout(DEADLINE_S):
-            await self._asked.wait()
+            while self._held < times:
+                self._asked.clear()
+                await self._asked.wait()
 
     def release(self) -> None:
         assert self._gate is not None
@@ -90,6 +92,15 @@ class Model(ScriptedProvider):
     def shown(self) -> str:
         """All that the newest request showed of inputs, as one text."""
         return "\n".join(getattr(item, "text", "") for item in self.requests[-1].conversation)
+
+
+async def soon(look: Callable[[], bool]) -> None:
+    """Until something is so that no event tells of."""
+    for _ in range(int(DEADLINE_S * 500)):
+        if look():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError(f"not within {DEADLINE_S:.0f} s")
 
 
 class NoteInput(Input, frozen=True, kw_only=True):
@@ -351,6 +362,3 @@ class Living:
             agents.save_state(tx, fn(stored.state))
 
         await self.host.store.write(step)
-
-
-__all__ = ["BREAK", "DEADLINE_S", "NOTE", "SURFACE", "Gate", "Living", "Model", "Priority"]

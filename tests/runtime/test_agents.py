@@ -74,7 +74,7 @@ async def test_a_temporary_agent_is_private_and_on_no_public_view(living: Opens)
     views = life.host.views
     for view in (views.summary, views.snapshot, views.briefs, views.transcript, views.tasks, views.latency):
         with pytest.raises(PrivateAgent):
-            await view(identity.agent_id)  # type: ignore[operator]
+            await view(identity.agent_id)
     with pytest.raises(PrivateAgent):
         await life.host.timers.listing(identity.agent_id)
     with pytest.raises(PrivateAgent):
@@ -327,9 +327,7 @@ async def test_agents_live_side_by_side(living: Opens) -> None:
     life.model.hold()
     asked = [life.ask(f"hello {n}", f"agent-{n}") for n in range(8)]
     together = asyncio.gather(*asked)
-    await life.model.asked()
-    while len(life.model.requests) < 8:
-        await asyncio.sleep(0.001)
+    await life.model.asked(8)
     status = await life.host.runtime_status()
     assert (status.activity.state, status.activity.processing_agent_count) == ("processing", 8)
     life.model.release()

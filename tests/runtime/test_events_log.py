@@ -17,7 +17,7 @@ from holon.core.retention import RetentionPolicy
 from holon.runtime.timers import TimerRequest
 from holon.runtime.views import EventQuery
 from tests.runtime.conftest import Opens
-from tests.runtime.living import NOTE, SURFACE, Living
+from tests.runtime.living import NOTE, SURFACE, Living, soon
 
 DAY = 86_400_000
 TOOL = "rules: [{when: {pattern: ^work}, rounds: [{text: on it, tools: [{name: Note}]}, {text: done}]}]"
@@ -300,9 +300,8 @@ async def test_followers_end_with_the_host(living: Opens) -> None:
     await life.ask("hello")
     await life.at_rest()
     last = await life.newest()
+    await soon(lambda: life.host.events._waiters != {})
     async with asyncio.timeout(10):
-        while life.host.events._waiters == {}:
-            await asyncio.sleep(0.001)
         await life.close()
         seen = await watching
     assert seen == list(range(newest + 1, newest + 1 + len(seen)))
@@ -331,6 +330,8 @@ async def test_a_cursor_that_retention_overtook_is_refused_and_says_where_to_beg
         await life.ask(f"hello {number}")
     await life.at_rest()
     old = await life.newest()
+    slow = life.host.events.follow("main", 0)
+    assert (await anext(slow)).event_seq == 1
     clock.move(3 * DAY)
     for number in range(40):
         await life.ask(f"again {number}")
@@ -344,6 +345,15 @@ async def test_a_cursor_that_retention_overtook_is_refused_and_says_where_to_beg
     assert refused.value.details["oldest_seq"] == page.oldest_seq
     with pytest.raises(CursorTooOld):
         await follow(life, 0, "turn_terminal")
+    seen = [1]
+
+    async def go_on() -> None:
+        async for event in slow:
+            seen.append(event.event_seq)
+
+    with pytest.raises(CursorTooOld):
+        await go_on()
+    assert seen == list(range(1, len(seen) + 1)), "a follower that was too slow is told, and never shown a gap"
     snapshot = await life.host.views.snapshot()
     assert (snapshot.oldest_event_seq, snapshot.newest_event_seq) == (page.oldest_seq, page.newest_seq)
     assert page.oldest_seq <= old + 1

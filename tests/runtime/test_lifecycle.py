@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import count
 from pathlib import Path
 
@@ -307,8 +306,7 @@ async def test_a_turn_that_waits_to_be_taken_up_can_be_aborted_without_another_r
     await life.at_rest("other")
     life.model.hold()
     asked = {name: await life.say("think", name) for name in ("main", "other")}
-    while len(life.model.requests) < 2:
-        await asyncio.sleep(0.001)
+    await life.model.asked(2)
     await life.close()
     life = await living(limits=Limits(concurrent_turns=1), booted=False)
     life.model.hold()
@@ -383,10 +381,13 @@ async def test_orderly_restarts_never_quarantine_a_message(living: Opens) -> Non
 
 def as_after_a_crash(home: Path) -> None:
     """Makes of an orderly end what a crash leaves: open turns that nobody marked as suspended."""
+
+    def forget(tx: Tx) -> None:
+        for turn in turns.open_turns(tx):
+            turns.save(tx, msgspec.structs.replace(turn, suspended=False))
+
     store = Store(home / "state" / "holon.sqlite3")
-    store.write_now(
-        lambda tx: [turns.save(tx, msgspec.structs.replace(turn, suspended=False)) for turn in turns.open_turns(tx)]
-    )
+    store.write_now(forget)
     store.close()
 
 

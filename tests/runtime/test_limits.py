@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from holon.core.agents import AgentStatus
@@ -13,7 +14,8 @@ from holon.core.messages import MessageKind, QueueStatus
 from holon.core.turns import TerminalKind
 from holon.runtime.timers import TimerRequest
 from tests.runtime.conftest import Opens
-from tests.runtime.living import NOTE, SURFACE, Gate, Living
+from tests.runtime.living import NOTE, SURFACE, Gate, Living, soon
+from tests.runtime.test_waking import deliver
 
 HOUR = 3_600_000
 
@@ -47,9 +49,7 @@ async def self_turns(life: Living) -> int:
 
 async def still(life: Living, agent_id: str = "main") -> None:
     """Until no worker is busy with the agent."""
-    async with asyncio.timeout(5):
-        while agent_id in life.host.dispatcher.working:
-            await asyncio.sleep(0.001)
+    await soon(lambda: agent_id not in life.host.dispatcher.working)
 
 
 async def test_a_turn_ends_at_its_limit_of_rounds_and_says_what_to_do(living: Opens) -> None:
@@ -223,8 +223,6 @@ async def test_evidence_from_outside_is_never_held_back_as_a_self_turn(
     elif kind == "webhook":
         await life.webhook({"x": 1})
     else:
-        from tests.runtime.test_waking import deliver
-
         await deliver(life, b"news")
     await life.event("turn_terminal", count=turns + 1)
 
@@ -287,9 +285,7 @@ async def test_the_watchdog_finds_work_that_nobody_was_told_of(living: Opens) ->
     life = await living()
     await life.host.lifecycle.pause("main", SURFACE)
     message_id = await life.say("forgotten")
-    from msgspec.structs import replace
-
-    await life.change(lambda state: replace(state, status=AgentStatus.AWAKE_IDLE))
+    await life.change(lambda state: msgspec.structs.replace(state, status=AgentStatus.AWAKE_IDLE))
     assert life.model.requests == []
     await life.host.pulse.watch()
     await life.settled(message_id)
@@ -303,9 +299,7 @@ async def test_turns_at_the_same_time_are_bounded(living: Opens) -> None:
         await life.at_rest(name)
     life.model.hold()
     asked = [await life.say("hello", name) for name in names]
-    await life.model.asked()
-    while len(life.model.requests) < 2:
-        await asyncio.sleep(0.001)
+    await life.model.asked(2)
     status = await life.host.runtime_status()
     assert status.activity.processing_agent_count == 2
     life.model.release()

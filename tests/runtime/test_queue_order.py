@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from holon.core.briefs import BriefKind
@@ -147,8 +149,12 @@ async def test_nobody_but_the_operator_breaks_into_a_turn(living: Opens, who: st
     work = await life.say("work")
     await gate.entered()
     await life.say("normal")
-    send = {"channel": life.channel, "webhook": life.webhook, "runtime": life.follow_up}[who]
-    pushy = await send("me first", priority=INTERJECT)
+    sends: dict[str, Callable[..., Awaitable[str]]] = {
+        "channel": life.channel,
+        "webhook": life.webhook,
+        "runtime": life.follow_up,
+    }
+    pushy = await sends[who]("me first", priority=INTERJECT)
     assert (await life.waiting())[0].id == pushy, "it is first in the queue, and no more"
     gate.open()
     await life.settled(work)

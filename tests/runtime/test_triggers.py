@@ -24,6 +24,10 @@ def token_of(capability: TriggerCapability) -> str:
     return capability.trigger_url.rsplit("/", 1)[1]
 
 
+def files_with(home: Path, text: str) -> list[Path]:
+    return [file for file in home.rglob("*") if file.is_file() and text.encode() in file.read_bytes()]
+
+
 async def deliver(
     life: Living, token: str, payload: bytes = b"news", mode: DescriptorMode = "wake_hint", **more: Any
 ) -> DeliveryOutcome:
@@ -97,9 +101,7 @@ async def test_the_token_is_neither_on_disk_nor_in_the_log_nor_in_any_view(
     for token in tokens:
         signature = token.rsplit("_", 1)[1]
         assert not [text for text in shown if signature in text]
-        for file in tmp_path.rglob("*"):
-            if file.is_file():
-                assert signature.encode() not in file.read_bytes(), file
+        assert files_with(tmp_path, signature) == []
     key = tmp_path / "state" / "secret.key"
     assert key.stat().st_mode & 0o077 == 0, "nobody else may read the key"
     assert len(key.read_bytes()) == 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from holon.core.turns import TerminalKind, ToolCallStatus, TurnPhase
 from holon.core.usage import TokenUsage
 from holon.runtime.run_once import FinalStatus, RunRequest, run_once
 from holon.runtime.timers import TimerRequest
-from holon.store import briefs, events
+from holon.store import briefs, calls, events
 from holon.tools.registry import CallContext, Tool, ToolOutcome
 from tests.runtime.conftest import Opens
 from tests.runtime.living import BREAK, NOTE, SURFACE, Gate, Living, NoteInput
@@ -439,6 +440,38 @@ async def test_a_defect_in_an_effect_fails_the_turn_visibly_and_half_of_it_is_no
     assert (await life.ask("hello")).queue.status is QueueStatus.PROCESSED  # type: ignore[union-attr]
 
 
+async def test_a_turn_whose_worker_failed_is_taken_up_again_and_told_so(living: Opens) -> None:
+    """Whatever goes wrong around a turn: it must neither stay open for ever nor be passed by the next one."""
+
+    async def run(_context: CallContext, _asked: NoteInput) -> ToolOutcome:
+        def effect(_tx: Any) -> None:
+            raise msgspec.ValidationError("a stored record cannot be read")
+
+        return ToolOutcome(content="ok", summary="ok", effect=effect)
+
+    broken = Tool(name="Broken", description="Breaks.", input_type=NoteInput, run=run)
+    script = 'rules: [{when: {pattern: go}, rounds: [{tools: [{name: Broken}]}, {text: "{result}"}]}]'
+    life = await living(script, tools=[broken])
+    await life.host.lifecycle.pause("main", SURFACE)
+    first, second = await life.say("go"), await life.say("hello")
+    await life.host.lifecycle.resume("main", SURFACE)
+    await life.settled(second)
+    status = await life.settled(first)
+    assert status.turn is not None
+    assert status.turn.terminal is not None
+    assert [turn.message_id for turn in await life.turns()] == [first, second]
+    assert "outcome is unknown" in (status.turn.terminal.last_assistant_message or "")
+    assert len(await life.events("turn_resumed")) == 1
+
+
+async def test_the_ledger_books_tool_results_under_their_name(living: Opens) -> None:
+    life = await living("rules: [{rounds: [{tools: [{name: Note, input: {text: abc}}]}, {text: ok}]}]", tools=[NOTE])
+    await life.ask("go")
+    second, first = await life.host.store.read(lambda tx: calls.recent(tx, "main"))
+    assert "tool_results" not in first.sections
+    assert second.sections["tool_results"] > 0
+
+
 async def test_no_request_ever_shows_a_tool_call_without_its_result(living: Opens) -> None:
     """A provider refuses a conversation in which a call has no answer: an aborted turn must not leave one behind."""
 
@@ -464,7 +497,7 @@ rules:
     await life.settled(aborted)
     await life.ask("hello")
     conversation = life.model.requests[-1].conversation
-    for item, following in zip(conversation, conversation[1:], strict=False):
+    for item, following in pairwise(conversation):
         asked = [block.id for block in getattr(item, "blocks", []) if hasattr(block, "input")]
         answered = [result.tool_use_id for result in getattr(following, "results", [])]
         assert asked == answered

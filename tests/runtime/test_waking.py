@@ -37,7 +37,7 @@ from tests.runtime.living import SURFACE, Gate, Living
 REST = """
 rules:
   - when: {pattern: "^rest (\\\\d+)"}
-    rounds: [{text: good night, tools: [{name: Sleep, input: {reason: until the build is done, duration_ms: DURATION}}]}]
+    rounds: [{text: good night, tools: [{name: Sleep, input: {reason: until it is built, duration_ms: DURATION}}]}]
   - when: {pattern: "^rest"}
     rounds: [{text: good night, tools: [{name: Sleep, input: {reason: nothing to do}}]}]
   - when: {pattern: "^nap and go on"}
@@ -173,7 +173,7 @@ async def test_sleep_with_a_duration_ends_after_it_and_the_agent_is_told(living:
     due = moment(clock.now_ms() + 60_000)
     assert summary.agent.sleeping_until == due
     assert summary.agent.sleep is not None
-    assert (summary.agent.sleep.reason, summary.agent.sleep.expected_wake) == ("until the build is done", "a timer")
+    assert (summary.agent.sleep.reason, summary.agent.sleep.expected_wake) == ("until it is built", "a timer")
     assert (summary.closure.outcome, summary.closure.waiting_reason) == (
         ClosureOutcome.WAITING,
         WaitingReason.AWAITING_TIMER,
@@ -193,7 +193,7 @@ async def test_sleep_with_a_duration_ends_after_it_and_the_agent_is_told(living:
         Trust.TRUSTED_SYSTEM,
     )
     assert "60000 ms" in tick.text
-    assert "until the build is done" in life.model.shown
+    assert "until it is built" in life.model.shown
     state = await life.state()
     assert (state.sleeping_until, state.active_task_ids, state.last_wake_reason) == (None, [], "timer_tick")
     assert [task.status for task in await life.tasks()] == [TaskStatus.COMPLETED]
@@ -210,7 +210,7 @@ async def test_a_duration_of_zero_is_no_duration(living: Opens) -> None:
     (entry,) = await life.transcript(TranscriptKind.TOOL_RESULTS)
     assert msgspec.json.decode(entry.data["results"][0]["content"]) == {
         "ok": True,
-        "reason": "until the build is done",
+        "reason": "until it is built",
         "duration_ms": None,
     }
 

@@ -6,36 +6,14 @@ with an announcement; what is binary, unreadable, or a link out of its root is l
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 
 from holon.context.sections import Place, Section
 from holon.core.codec import Record
+from holon.core.guidance import GuidanceKind, GuidanceScope, GuidanceSource
 from holon.core.prompts import Stability
 
 MAX_BYTES = 64 * 1024
-
-
-class GuidanceScope(StrEnum):
-    AGENT = "agent"
-    WORKSPACE = "workspace"
-
-
-class GuidanceKind(StrEnum):
-    AGENTS_MD = "agents_md"
-    CLAUDE_MD_FALLBACK = "claude_md_fallback"
-
-
-class GuidanceSource(Record, frozen=True, kw_only=True):
-    """Where guidance came from. Surfaces show this, never the text."""
-
-    scope: GuidanceScope
-    kind: GuidanceKind
-    path: str
-    bytes: int
-    truncated: bool = False
-    #: Why it was left out, if it was.
-    problem: str | None = None
 
 
 class Guidance(Record, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from holon.core.closures import (
 )
 from holon.core.codec import Record
 from holon.core.failures import RuntimeFailure
+from holon.core.guidance import LoadedGuidance
 from holon.core.policy import ExecutionProfile, ExecutionSnapshot
 from holon.core.triggers import TriggerSummary
 from holon.core.turns import TurnTerminal
@@ -180,10 +181,12 @@ class PostureView(Record, frozen=True, kw_only=True):
 
 
 class AgentModelState(Record, frozen=True, kw_only=True):
-    source: str
+    """Which model the agent's next turn begins with, and why. A turn that runs keeps the one it began with."""
+
+    source: Literal["runtime_default", "agent_override"]
     runtime_default_model: str
     effective_model: str
-    effective_fallback_models: list[str] = msgspec.field(default_factory=list)
+    effective_fallback_models: list[str]
     override_model: str | None = None
 
 
@@ -217,3 +220,5 @@ class AgentSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
     active_timer_count: int
     active_external_triggers: list[TriggerSummary]
     newest_event_seq: int
+    #: Which instruction files are in force: where they are, never what they say.
+    loaded_agents_md: LoadedGuidance = LoadedGuidance()

@@ -285,6 +285,24 @@ class AgentArchived(EventPayload, frozen=True, kw_only=True):
     reason: str
 
 
+@event_kind("agent_model_override_set", L.VERBOSE, C.RUNTIME)
+class AgentModelOverrideSet(EventPayload, frozen=True, kw_only=True):
+    """The agent has a model of its own from its next turn on."""
+
+    model: str
+    before: str
+    surface: str
+
+
+@event_kind("agent_model_override_cleared", L.VERBOSE, C.RUNTIME)
+class AgentModelOverrideCleared(EventPayload, frozen=True, kw_only=True):
+    """The agent follows the runtime's default again, from its next turn on."""
+
+    model: str
+    before: str
+    surface: str
+
+
 @event_kind("agent_state_changed", L.DEBUG, C.STATE_SYNC)
 class AgentStateChanged(EventPayload, frozen=True, kw_only=True):
     """A transition from one status to another, and why: what woke the agent can be read from here."""

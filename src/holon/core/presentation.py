@@ -175,6 +175,8 @@ _SENTENCES: dict[str, _Say] = {
     "retention_applied": lambda p: f"Retention removed {sum(p['deleted'].values())} records ({p['reason']})",
     "agent_created": lambda p: f"Agent created ({p['agent_kind']}, {p['visibility']})",
     "agent_archived": lambda p: f"Agent archived: {p['reason']}",
+    "agent_model_override_set": lambda p: f"Next turns use {p['model']} instead of {p['before']} (by {p['surface']})",
+    "agent_model_override_cleared": lambda p: f"Next turns use the default {p['model']} again (by {p['surface']})",
     "agent_state_changed": _state_sentence,
     "control_applied": lambda p: f"{p['action']} by {p['surface']}",
     "current_run_aborted": lambda p: f"Run {p['run_id']} aborted",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -39,6 +39,9 @@ from holon.providers.evidence import Stage
 from holon.providers.lowering import OPENAI_SEAL, model_name, portable_name, prompt_blocks, replayed, tool_input
 from holon.providers.options import AnthropicOptions, ContextManagement
 from holon.providers.schemas import SchemaMode, emit
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
 
 #: The most marks that the service takes in one request.
 MOST_MARKS = 4
@@ -72,23 +75,22 @@ class AnthropicMessages:
 
     async def respond(self, request: ProviderRequest, on_progress: OnProgress | None = None) -> ProviderResponse:
         body = lower(request, model_name(request.model), self._options)
-        client = await self._connection.client()
         extra = {**self._options.extra_body, **_taken(body, "context_management")}
         sent: Wire = {
             **body,
             "extra_body": extra or None,
             "extra_headers": {"anthropic-beta": CONTEXT_MANAGEMENT_BETA} if self._options.context_management else None,
-            "timeout": self._connection.timeout(streaming=self._options.stream),
         }
 
-        async def exchange(attempt: Attempt) -> ProviderResponse:
+        async def exchange(client: AsyncAnthropic, attempt: Attempt) -> ProviderResponse:
+            timeout = self._connection.timeout(streaming=self._options.stream)
             if self._options.stream:
-                events: Any = await client.messages.create(**sent)
+                events: Any = await client.messages.create(**sent, timeout=timeout)
                 attempt.stage = Stage.BODY
                 whole = await read_stream(events, attempt, on_progress)
                 attempt.stage = Stage.DECODE
                 return response_of(msgspec.convert(whole, Message), request, self._options.schema_mode)
-            async with client.messages.with_streaming_response.create(**sent) as raw:
+            async with client.messages.with_streaming_response.create(**sent, timeout=timeout) as raw:
                 attempt.stage = Stage.BODY
                 data = await raw.read()
             attempt.stage = Stage.DECODE

@@ -198,10 +198,19 @@ def _address_problem(known: BuiltIn, base_url: str) -> Problem | None:
     if not base_url:
         where = f"set {known.url_env[0]} or " if known.url_env else "set "
         return Problem(kind, f"provider {name!r} has no address: {where}providers.{name}.base_url")
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_address(base_url):
         return Problem(kind, f"the address of provider {name!r} is none: expected http:// or https:// and a host")
+    if "@" in urlsplit(base_url).netloc:
+        return Problem(kind, f"the address of provider {name!r} holds a password: use api_key_env or header_env")
     return None
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _key_problem(name: str, key: str, needed: tuple[str, ...]) -> Problem | None:

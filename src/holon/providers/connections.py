@@ -57,11 +57,11 @@ class Connection(Generic[C]):
                     self._client = await asyncio.to_thread(self._make, self._entry)
         return self._client
 
-    async def attempt(self, exchange: Callable[[Attempt], Awaitable[T]]) -> T:
+    async def attempt(self, exchange: Callable[[C, Attempt], Awaitable[T]]) -> T:
         """One exchange with the service; whatever it raises, as the failure of an attempt."""
         attempt = Attempt()
         try:
-            return await exchange(attempt)
+            return await exchange(await self.client(), attempt)
         except Exception as error:
             failure = failure_from(
                 error,

@@ -13,6 +13,8 @@ from typing import Any
 from holon.core.codec import dumps
 from holon.providers.contract import ProviderRequest
 
+#: A service that refuses so many narrowed requests in a row stores nothing, whatever it was asked.
+MOST_REFUSALS = 3
 #: Scopes that are remembered; the one that was not used for longest is forgotten first.
 KEPT = 256
 
@@ -34,10 +36,11 @@ class Snapshot:
 class Continuations:
     def __init__(self) -> None:
         self._known: OrderedDict[Scope, Snapshot] = OrderedDict()
+        self._refusals = 0
 
     def narrowed(self, scope: Scope | None, body: Wire) -> Wire | None:
         """The body with only the new items, if it is the last exchange and more; else `None`."""
-        known = self._known.get(scope) if scope else None
+        known = self._known.get(scope) if scope and self._refusals < MOST_REFUSALS else None
         if known is None:
             return None
         items = body["input"]
@@ -58,6 +61,10 @@ class Continuations:
         while len(self._known) > KEPT:
             self._known.popitem(last=False)
         return None
+
+    def taken(self, was_taken: bool) -> None:
+        """Whether the service took a narrowed request."""
+        self._refusals = 0 if was_taken else self._refusals + 1
 
     def forget(self, scope: Scope | None) -> None:
         if scope:

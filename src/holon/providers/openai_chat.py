@@ -7,7 +7,7 @@ options, and forgiven where they can be told apart.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -48,6 +48,9 @@ from holon.providers.options import ChatOptions
 from holon.providers.responses_items import cache_key, input_usage
 from holon.providers.schemas import SchemaMode, emit
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
 #: The most marks that the services behind a router take in one request.
 MOST_MARKS = 4
 MARK = {"type": "ephemeral"}
@@ -80,22 +83,21 @@ class OpenAIChat:
     async def respond(self, request: ProviderRequest, on_progress: OnProgress | None = None) -> ProviderResponse:
         marked = self._models.card(request.model).cache.kind is CacheKind.EXPLICIT
         body = lower(request, model_name(request.model), self._options, marked=marked)
-        client = await self._connection.client()
         sent: Wire = {
             "model": body["model"],
             "messages": [],  # the SDK insists on them; those of the body take their place
             **as_it_stands(body, self._options.extra_body),
-            "timeout": self._connection.timeout(streaming=self._options.stream),
         }
 
-        async def exchange(attempt: Attempt) -> ProviderResponse:
+        async def exchange(client: AsyncOpenAI, attempt: Attempt) -> ProviderResponse:
+            timeout = self._connection.timeout(streaming=self._options.stream)
             if self._options.stream:
-                events: Any = await client.chat.completions.create(**sent)
+                events: Any = await client.chat.completions.create(**sent, timeout=timeout)
                 attempt.stage = Stage.BODY
                 whole = await read_stream(events, on_progress)
                 attempt.stage = Stage.DECODE
                 return response_of(msgspec.convert(whole, Completion), request, self._options.schema_mode)
-            async with client.chat.completions.with_streaming_response.create(**sent) as raw:
+            async with client.chat.completions.with_streaming_response.create(**sent, timeout=timeout) as raw:
                 attempt.stage = Stage.BODY
                 data = await raw.read()
             attempt.stage = Stage.DECODE

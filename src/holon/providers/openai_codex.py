@@ -5,7 +5,7 @@ The backend refuses a limit for the answer, stores nothing, and wants `reasoning
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,9 @@ from holon.providers.openai_responses import common_body
 from holon.providers.options import CodexOptions
 from holon.providers.responses_items import Response, response_of
 from holon.providers.responses_stream import read_stream
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 #: Sent where the prompt has no system part: the backend refuses a request without instructions.
 NO_INSTRUCTIONS = "You are an agent. Follow the conversation."
@@ -39,14 +42,13 @@ class OpenAICodex:
 
     async def respond(self, request: ProviderRequest, on_progress: OnProgress | None = None) -> ProviderResponse:
         body = lower(request, model_name(request.model), self._options)
-        client = await self._connection.client()
         sent: Wire = {
             **as_it_stands(body, self._options.extra_body),
-            "timeout": self._connection.timeout(streaming=True),
         }
 
-        async def exchange(attempt: Attempt) -> ProviderResponse:
-            events: Any = await client.responses.create(**sent)
+        async def exchange(client: AsyncOpenAI, attempt: Attempt) -> ProviderResponse:
+            timeout = self._connection.timeout(streaming=True)
+            events: Any = await client.responses.create(**sent, timeout=timeout)
             attempt.stage = Stage.BODY
             response = await read_stream(events, on_progress)
             attempt.stage = Stage.DECODE

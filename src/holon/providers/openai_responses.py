@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -35,6 +35,9 @@ from holon.providers.responses_items import (
     tool_items,
 )
 from holon.providers.responses_stream import read_stream
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 #: The service refuses a smaller limit.
 LEAST_OUTPUT_TOKENS = 16
@@ -84,28 +87,31 @@ class OpenAIResponses:
         """The narrowed request if there is one. Should the service not take it, the whole one in the same attempt."""
         if narrowed is not None:
             try:
-                return await self._exchange(narrowed, request, on_progress), "incremental"
+                answer = await self._exchange(narrowed, request, on_progress)
             except ProviderFailure as failure:
                 if failure.kind is not FailureKind.CONTRACT_ERROR:
                     raise
+                self._continuations.taken(False)
+            else:
+                self._continuations.taken(True)
+                return answer, "incremental"
         mode = "full" if narrowed is None else "full_after_refusal"
         return await self._exchange(body, request, on_progress), mode
 
     async def _exchange(self, body: Wire, request: ProviderRequest, on_progress: OnProgress | None) -> ProviderResponse:
-        client = await self._connection.client()
         sent: Wire = {
             **as_it_stands(body, self._options.extra_body),
-            "timeout": self._connection.timeout(streaming=self._options.stream),
         }
 
-        async def exchange(attempt: Attempt) -> ProviderResponse:
+        async def exchange(client: AsyncOpenAI, attempt: Attempt) -> ProviderResponse:
+            timeout = self._connection.timeout(streaming=self._options.stream)
             if self._options.stream:
-                events: Any = await client.responses.create(**sent)
+                events: Any = await client.responses.create(**sent, timeout=timeout)
                 attempt.stage = Stage.BODY
                 response = await read_stream(events, on_progress)
                 attempt.stage = Stage.DECODE
                 return response_of(msgspec.convert(response, Response), request, self._options.schema_mode)
-            async with client.responses.with_streaming_response.create(**sent) as raw:
+            async with client.responses.with_streaming_response.create(**sent, timeout=timeout) as raw:
                 attempt.stage = Stage.BODY
                 data = await raw.read()
             attempt.stage = Stage.DECODE

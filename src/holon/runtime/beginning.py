@@ -1,7 +1,7 @@
 """Beginning: claims the next message and decides what it leads to, in one transaction.
 
-The outcome is one of four: a turn has begun, the message was reduced without a model, a limit holds the agent back, or
-there is nothing to do and the agent rests.
+A turn has begun, the message was reduced without a model, a limit holds the agent back, or there is nothing to do and
+the agent rests. A turn that a failed worker left open comes before all of these.
 """
 
 from __future__ import annotations
@@ -70,11 +70,18 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOpen:
+    """A turn stands open that nobody drives any more, because its worker failed: it comes first."""
+
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
 class AtRest:
     """Nothing to do."""
 
 
-Beginning = Begun | Reduced | Held | AtRest
+Beginning = Begun | Reduced | Held | LeftOpen | AtRest
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,11 @@ class Assembly:
 
 def begin(tx: Tx, agent_id: str, *, limits: Limits, assembly: Assembly) -> Beginning:
     stored = agents.get(tx, agent_id)
-    if stored is None or held(stored.state) or stored.state.status is AgentStatus.BOOTING:
+    if stored is None or stored.state.status is AgentStatus.BOOTING:
+        return AtRest()
+    if (turn := turns.get(tx, stored.state.current_turn_id or "")) is not None:
+        return LeftOpen(turn)
+    if held(stored.state):
         return AtRest()
     if stored.counters.pending == 0:
         return _look_around(tx, stored.state, limits)

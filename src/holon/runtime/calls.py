@@ -36,7 +36,7 @@ def add_results(tx: Tx, turn: Turn, calls: list[ToolCall]) -> WindowItem:
         round_=turn.round,
         message_id=turn.message_id,
     )
-    return WindowItem(seq, ToolResults(results=results), opens_turn=False)
+    return WindowItem(seq, ToolResults(results=results), opens_turn=False, source="tool_results")
 
 
 def interrupt_begun(tx: Tx, turn: Turn, error: ToolError = INTERRUPTED) -> None:

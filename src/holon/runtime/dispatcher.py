@@ -14,8 +14,8 @@ from holon.core.errors import Fenced, HolonError, StoreUnavailable
 from holon.core.limits import Limits
 from holon.core.transitions import Transition
 from holon.core.turns import Turn
-from holon.runtime.beginning import Assembly, AtRest, Beginning, Begun, Held, Reduced, begin
-from holon.runtime.recovery import resume, suspend
+from holon.runtime.beginning import Assembly, AtRest, Beginning, Begun, Held, LeftOpen, Reduced, begin
+from holon.runtime.recovery import resume, suspend, take_up_again
 from holon.runtime.rounds import used_in
 from holon.runtime.turn import LiveTurn, TurnDriver
 from holon.runtime.windows import Windows
@@ -115,6 +115,8 @@ class Dispatcher:
             match beginning:
                 case Begun() | Reduced():
                     continue
+                case LeftOpen(turn=turn):
+                    await self._resume_again(turn)
                 case Held(until_ms=until_ms):
                     if until_ms is not None:
                         self._wake_at(agent_id, (until_ms - self._store.clock.now_ms()) / 1000)
@@ -145,6 +147,11 @@ class Dispatcher:
             live.aborting = step.turn.abort_requested  # asked for while the turn waited to be taken up
             self._driver.grow(live, step.added)
             await self._run(turn.agent_id, live)
+
+    async def _resume_again(self, turn: Turn) -> None:
+        taken = await self._store.write(lambda tx: take_up_again(tx, turn, self._limits), at=Transition.TURN_RESUME)
+        if taken is not None:
+            await self._resume(taken)
 
     async def _run(self, agent_id: str, live: LiveTurn) -> None:
         live.progress_at = time.monotonic()

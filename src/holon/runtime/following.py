@@ -43,9 +43,7 @@ class Following:
         try:
             while not self._closed.is_set():
                 waiter.clear()
-                page = await self._store.read(
-                    lambda tx, after=after_seq: events.envelopes(tx, events.after(tx, target, after, PAGE))  # type: ignore[misc]
-                )
+                page = await self._store.read(lambda tx, after=after_seq: _page(tx, target, after))  # type: ignore[misc]
                 for envelope in page:
                     yield envelope
                     after_seq = envelope.event_seq
@@ -61,6 +59,14 @@ class Following:
         for agent_id in grown:
             for waiter in self._waiters.get(agent_id, ()):
                 waiter.set()
+
+
+def _page(tx: Tx, agent_id: str, after_seq: int) -> list[EventEnvelope]:
+    """What follows. Numbers have no gaps, so a gap is what retention took from a follower that was too slow."""
+    found = events.after(tx, agent_id, after_seq, PAGE)
+    if found and found[0].event_seq != after_seq + 1:
+        check_cursor(tx, agent_id, after_seq, include_private=True)
+    return events.envelopes(tx, found)
 
 
 def check_cursor(tx: Tx, agent_id: str, after_seq: int, *, include_private: bool = False) -> None:

@@ -6,28 +6,15 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from holon.context.guidance import (
-    Guidance,
-    GuidanceScope,
-    GuidanceSource,
-    guidance_sections,
-    load_guidance,
-)
+from holon.context.guidance import Guidance, guidance_sections, load_guidance
 from holon.context.policy import policy_sections
 from holon.context.sections import Section
-from holon.core.codec import Record
+from holon.core.guidance import GuidanceScope, LoadedGuidance
 
 POLICY = tuple(policy_sections())
 _NAMES = ("AGENTS.md", "CLAUDE.md")
 #: Homes whose guidance is kept in memory. A forgotten one is read again.
 CAPACITY = 1_024
-
-
-class LoadedGuidance(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """Which instruction files are in force. Metadata only, never their text."""
-
-    agent_source: GuidanceSource | None = None
-    workspace_source: GuidanceSource | None = None
 
 
 class _Seen(NamedTuple):

@@ -52,6 +52,11 @@ def recover(tx: Tx, limits: Limits) -> Recovered:
     return Recovered(resume, quarantined, sorted({*queue.agents_with_waiting(tx), *awake}))
 
 
+def take_up_again(tx: Tx, turn: Turn, limits: Limits) -> Turn | None:
+    """The same for one turn whose worker failed in this process. It counts as a crash: no turn is tried for ever."""
+    return _take_up(tx, turn, _crashes(tx, turn), limits)
+
+
 def _crashes(tx: Tx, turn: Turn) -> int:
     """How often the turn may have brought the process down: at this step, or by calls that it repeated since."""
     calls = turns.calls(tx, turn.id)

@@ -62,6 +62,10 @@ class RunResult(Record, frozen=True, kw_only=True):
     provider_attempt_timeline: dict[str, Any] | None = None
 
 
+#: What is said of a message when it is done with.
+_ENDINGS = ("turn_terminal", "message_dropped", "operator_interjection_admitted")
+
+
 @dataclass(slots=True)
 class _Watch:
     """What is read from the agent's events while the run goes on."""
@@ -83,11 +87,7 @@ class _Watch:
             self.tool_calls += 1
         elif event.type in ("provider_round_completed", "runtime_error"):
             self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
-        elif (
-            (event.type in ("turn_terminal", "message_dropped") and event.provenance.message_id == message_id)
-            or (event.type == "operator_interjection_admitted" and event.provenance.message_id == message_id)
-            or event.type == "limit_reached"
-        ):
+        elif event.type == "limit_reached" or (event.type in _ENDINGS and event.provenance.message_id == message_id):
             self.may_be_over = True
         if self.on_event is not None:
             self.on_event(event)

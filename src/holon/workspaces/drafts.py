@@ -75,7 +75,7 @@ class Draft:
             self._problem(section.path, violation.code, violation.message)
 
     def finish(self) -> None:
-        """What can be told only when all sections were carried out: names that nobody gave up, or that exclude others."""
+        """What can be told only when all sections were carried out: names that nobody gave up, or that are folders."""
         alive = {path for path, file in self.files.items() if file.after is not None and not file.broken}
         for file in self.files.values():
             if file.crowded_by and not file.broken and file.before is not None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 import msgspec
 
@@ -26,6 +27,8 @@ from holon.workspaces import steps as stepping
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 from holon.workspaces.snapshots import Snapshot, digest, digest_at
 from holon.workspaces.steps import Step, StepState
+
+T = TypeVar("T")
 
 
 class TargetChanged(AgentError):
@@ -76,22 +79,12 @@ class Recovery(Record, frozen=True, kw_only=True):
 
 def commit(root: ExecutionRoot, changes: Sequence[Change], journal_dir: Path) -> None:
     """All changes, or none and an error. Waits while another patch uses the same journal folder."""
-    journal_dir.mkdir(parents=True, exist_ok=True)
-    with _locked(journal_dir):
-        _refuse_changed(root, changes)
-        name = new_id("patch")
-        # Removals first: their backups show that it began, when a finished addition shows nothing any more.
-        ordered = sorted(changes, key=lambda it: (it.content is not None, it.before is None))
-        steps = [_step(name, number, change) for number, change in enumerate(ordered)]
-        entry = _Entry(root=str(root.path), folders=_missing_folders(root, changes), steps=steps)
-        open_patch = _OpenPatch(root, entry, _Journal.create(journal_dir, name, entry))
-        try:
-            open_patch.stage(ordered)
-            open_patch.go_on()
-        except BaseException as error:
-            left = open_patch.take_back()
-            raise _explained(error, left) from error
-        open_patch.close()
+    try:
+        journal_dir.mkdir(parents=True, exist_ok=True)
+        with _locked(journal_dir):
+            _commit(root, changes, journal_dir)
+    except OSError as error:
+        raise _explained(error, left=[]) from error
 
 
 def recover(journal_dir: Path) -> list[Recovery]:
@@ -99,7 +92,27 @@ def recover(journal_dir: Path) -> list[Recovery]:
     if not journal_dir.is_dir():
         return []
     with _locked(journal_dir):
+        for draft in journal_dir.glob("*.draft"):
+            draft.unlink()
         return [_recover(_Journal(path)) for path in sorted(journal_dir.iterdir()) if path.suffix in _OPEN]
+
+
+def _commit(root: ExecutionRoot, changes: Sequence[Change], journal_dir: Path) -> None:
+    _refuse_changed(root, changes)
+    name = new_id("patch")
+    ordered = sorted(changes, key=lambda it: it.content is None)  # who looks in between sees too much, not too little
+    steps = [_step(name, number, change) for number, change in enumerate(ordered)]
+    entry = _Entry(root=str(root.path), folders=_missing_folders(root, changes), steps=steps)
+    patch = _OpenPatch(root, entry, _Journal.create(journal_dir, name, entry))
+    try:
+        patch.stage(ordered)
+        patch.go_on()
+    except BaseException as error:
+        explained = _explained(error, left=_taken_back(patch))
+        if explained is error:
+            raise
+        raise explained from error
+    patch.close()
 
 
 class _Phase(StrEnum):
@@ -166,9 +179,9 @@ class _OpenPatch:
         self.root, self.entry, self.journal = root, entry, journal
 
     def stage(self, changes: Sequence[Change]) -> None:
-        for folder in map(PurePosixPath, self.entry.folders):
-            with self.root.folder(folder.parent) as outer, suppress(FileExistsError):
-                os.mkdir(folder.name, dir_fd=outer)
+        for path in map(PurePosixPath, self.entry.folders):
+            with self.root.folder(path.parent) as outer, suppress(FileExistsError):
+                os.mkdir(path.name, dir_fd=outer)
         for step, change in zip(self.entry.steps, changes, strict=True):
             if change.content is not None:
                 with self._folder(step) as folder:
@@ -191,7 +204,7 @@ class _OpenPatch:
 
     def close(self) -> None:
         """Without traces. If the disk refuses, `recover` does it later: the files are as they should be."""
-        with suppress(OSError):
+        with suppress(OSError, RootViolation):
             if self.journal.phase is not _Phase.DONE:
                 self.journal.enter(_Phase.DONE)
             self._clear(self.entry.steps)
@@ -210,9 +223,9 @@ class _OpenPatch:
                     left.append(_path(step))
             self._sync()
             self._clear([step for step in self.entry.steps if _path(step) not in left])
-        for folder in map(PurePosixPath, reversed(self.entry.folders)):
-            with suppress(OSError, RootViolation), self.root.folder(folder.parent) as outer:
-                os.rmdir(folder.name, dir_fd=outer)
+        for path in map(PurePosixPath, reversed(self.entry.folders)):
+            with suppress(OSError, RootViolation), self.root.folder(path.parent) as outer:
+                os.rmdir(path.name, dir_fd=outer)
         if left:
             self.journal.enter(_Phase.CONFLICT)
         else:
@@ -227,14 +240,167 @@ class _OpenPatch:
         return all(self._look(step, stepping.state) is not StepState.BLOCKED for step in self.entry.steps)
 
     def _undo(self, step: Step) -> bool:
-        return self._look(step, stepping.undo) is not False
+        try:
+            return self._look(step, stepping.undo) is not False
+        except RootViolation:
+            return False
 
     def _clear(self, steps: Sequence[Step]) -> None:
         for step in steps:
             self._look(step, stepping.clear)
 
-    def _look[T](self, step: Step, at: Callable[[int, Step], T]) -> T | None:
-        """What `at` says of the step in its folder; None if the folder is gone, and everything in it."""
-        with suppress(FileNotFoundError, NotADirectoryError, RootViolation), self._folder(step) as folder:
+    def _look(self, step: Step, at: Callable[[int, Step], T]) -> T | None:
+        """What `at` says of the step in its folder; None if the folder is gone, and everything with it."""
+        with suppress(FileNotFoundError, NotADirectoryError), self._folder(step) as folder:
             return at(folder, step)
         return None
+
+    def _folder(self, step: Step) -> AbstractContextManager[int]:
+        return self.root.folder(PurePosixPath(step.folder))
+
+    def _sync(self) -> None:
+        folders = {step.folder for step in self.entry.steps}
+        folders |= {str(PurePosixPath(folder).parent) for folder in self.entry.folders}
+        for name in sorted(folders):
+            with suppress(FileNotFoundError), self.root.folder(PurePosixPath(name)) as folder:
+                os.fsync(folder)
+
+
+def _recover(journal: _Journal) -> Recovery:
+    try:
+        entry = journal.read()
+    except (OSError, ValueError, InvalidShape) as error:
+        journal.enter(_Phase.UNREADABLE)
+        words = f"the journal cannot be read: {error}; it is kept as {journal.path.name}"
+        return Recovery(journal=journal.path.stem, root="", outcome=RecoveryOutcome.STUCK, message=words)
+
+    def settled(outcome: RecoveryOutcome, message: str, paths: list[str] | None = None) -> Recovery:
+        named = [_path(step) for step in entry.steps] if paths is None else paths
+        return Recovery(journal=journal.path.stem, root=entry.root, outcome=outcome, paths=named, message=message)
+
+    try:
+        patch = _OpenPatch(ExecutionRoot(entry.root), entry, journal)
+    except RootViolation:
+        journal.enter(_Phase.ORPHAN)
+        return settled(
+            RecoveryOutcome.ROOT_GONE, f"the execution root is gone; the journal is kept as {journal.path.name}"
+        )
+    try:
+        if journal.phase is _Phase.DONE or _went_on(patch):
+            patch.close()
+            return settled(RecoveryOutcome.COMPLETED, "the patch was completed: all files are new")
+        if left := patch.take_back():
+            words = "others have changed these files, so they stay as they are; their old contents lie beside them"
+            return settled(RecoveryOutcome.CONFLICT, f"{words}; the journal is kept as {journal.path.name}", left)
+        return settled(RecoveryOutcome.ROLLED_BACK, "the patch was taken back: all files are as before")
+    except (OSError, RootViolation) as error:
+        return settled(RecoveryOutcome.STUCK, f"the disk refused: {error}; the journal is kept for the next try")
+
+
+def _went_on(patch: _OpenPatch) -> bool:
+    if patch.journal.phase is not _Phase.COMMITTING or not patch.is_begun() or not patch.can_go_on():
+        return False
+    try:
+        patch.go_on()
+    except (OSError, AgentError):
+        return False
+    return True
+
+
+def _taken_back(patch: _OpenPatch) -> list[str] | None:
+    """What could not be taken back; None if not even that is known."""
+    try:
+        return patch.take_back()
+    except (OSError, RootViolation):
+        return None
+
+
+def _explained(error: BaseException, *, left: list[str] | None) -> BaseException:
+    if left is None or left:
+        names = ", ".join(left) if left else "some files"
+        return PatchFailed(
+            f"the patch failed ({_reason(error)}) and could not be taken back for {names}",
+            hint="look at these files before anything else; the next start of Holon tries again to settle them",
+            field="patch",
+        )
+    if isinstance(error, OSError):
+        return PatchFailed(
+            f"the files could not be written: {_reason(error)}; nothing was changed",
+            hint="make room or correct the permissions, then send the patch again",
+            field="patch",
+        )
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
+
+
+def _refuse_changed(root: ExecutionRoot, changes: Sequence[Change]) -> None:
+    changed: list[str] = []
+    for change in changes:
+        there: str | None = None
+        try:
+            with root.folder(change.path.parent) as folder:
+                there = digest_at(folder, change.path.name)
+        except FileNotFoundError:
+            pass
+        except NotADirectoryError:
+            there = ""
+        if there != (change.before.sha256 if change.before else None):
+            changed.append(str(change.path))
+    if changed:
+        raise _changed(changed)
+
+
+def _changed(paths: Sequence[str]) -> TargetChanged:
+    return TargetChanged(
+        f"changed since the patch was checked: {', '.join(paths)}; nothing was changed by the patch",
+        hint="read the files again and send a patch that fits them",
+        field="patch",
+        paths=list(paths),
+    )
+
+
+def _missing_folders(root: ExecutionRoot, changes: Sequence[Change]) -> list[str]:
+    wanted = {folder for change in changes if change.content is not None for folder in change.path.parents}
+    missing: list[str] = []
+    for folder in sorted(wanted, key=lambda path: len(path.parts)):
+        try:
+            with root.folder(folder):
+                pass
+        except FileNotFoundError:
+            missing.append(str(folder))
+    return missing
+
+
+def _step(patch: str, number: int, change: Change) -> Step:
+    return Step(
+        folder=str(change.path.parent),
+        name=change.path.name,
+        stage=f".holon-{patch}-{number}.new",
+        backup=f".holon-{patch}-{number}.old",
+        old=change.before.sha256 if change.before else None,
+        new=None if change.content is None else digest(change.content),
+    )
+
+
+def _path(step: Step) -> str:
+    return str(PurePosixPath(step.folder) / step.name)
+
+
+@contextmanager
+def _locked(journal_dir: Path) -> Iterator[None]:
+    with open(journal_dir / "lock", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

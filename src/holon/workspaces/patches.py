@@ -120,7 +120,10 @@ def parse(text: str) -> Patch:
     """The patch in `text`: a unified diff, or the freeform grammar, with or without a code fence around it."""
     if len(text) > MAX_PATCH_CHARS:
         raise invalid(1, f"it has {len(text):,} characters, at most {MAX_PATCH_CHARS:,} are taken", "send it in parts")
-    if not text.isascii() and (at := next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)) is not None:
+    if (
+        not text.isascii()
+        and (at := next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)) is not None
+    ):
         raise invalid(text.count("\n", 0, at) + 1, "it has a character that is no text", "send valid unicode")
     lines, transported = _without_transport(text)
     patch = _parse_lines(lines)
@@ -164,7 +167,7 @@ def apply(plan: Plan, journal_dir: Path) -> PatchResult:
 
 def _without_transport(text: str) -> tuple[list[str], list[IgnoredMetadata]]:
     """The lines, without what only the way here added: a code fence, and carriage returns on every single line."""
-    lines, ignored = text.split("\n"), []
+    lines, ignored = text.split("\n"), list[IgnoredMetadata]()
     ends = [line.endswith("\r") for line in lines[:-1]]
     if ends and all(ends):
         lines = [line.removesuffix("\r") for line in lines]
@@ -193,7 +196,7 @@ def _parse_lines(lines: list[str]) -> Patch:
 
 def _differs(file: DraftFile) -> bool:
     if file.after is None or file.before is None:
-        return file.after is not file.before
+        return (file.after is None) != (file.before is None)
     return file.after != file.before.content or (file.like or file.before).mode != file.before.mode
 
 
@@ -223,7 +226,9 @@ def _unchanged(patch: Patch, files: Sequence[DraftFile], changed: Sequence[Chang
     idle = [file for file in files if file.path not in touched and file.after is not None]
     copied = {section.from_path for section in patch.files if section.action is PatchAction.ADD}
     return [
-        Diagnostic(path=str(file.path), kind="unchanged", message=message) for file in idle if str(file.path) not in copied
+        Diagnostic(path=str(file.path), kind="unchanged", message=message)
+        for file in idle
+        if str(file.path) not in copied
     ]
 
 
@@ -232,6 +237,16 @@ _VERBS = {
     PatchAction.MODIFY: "modified {path}",
     PatchAction.DELETE: "deleted {path}",
     PatchAction.MOVE: "moved {from_path} to {path}",
+}
+
+
+#: What to do next about a problem, by its kind.
+_NEXT = {
+    "ambiguous_context": "make each hunk fit in one place only",
+    "context_not_found": "read the lines that are named here again, correct the hunks",
+    "already_applied": "leave out what is applied already",
+    "missing_file": "look which files are there, correct the path",
+    "file_exists": "read the file that is there, then change it or choose another path",
 }
 
 
@@ -262,12 +277,13 @@ def _refusal(plan: Plan) -> AgentError:
     return PatchRejected(
         f"the patch does not apply: {count}; nothing was changed\n{words}",
         problems,
-        hint="read the lines that are named here again, correct the patch, and send the whole of it once more",
+        hint=f"{_NEXT.get(problems[0].kind, 'correct the patch')}, and send the whole of it once more",
     )
 
 
 def _words(problems: Sequence[Diagnostic]) -> str:
-    lines, room = [], MAX_WORDS
+    lines: list[str] = []
+    room = MAX_WORDS
     for index, problem in enumerate(problems):
         line = f"- {problem.path}: {problem.message}"
         room -= len(line)

@@ -1,7 +1,8 @@
 """Steps: one change of one name in an open folder, made so that what lies there tells whether it was made.
 
-A step has at most two files beside its target: the stage, with the new content, until it takes the name; and the backup,
-with the old one, until all is settled. Each function may be called again after a crash in the middle of it.
+A step has at most two files beside its target: the stage, with the new content, until it takes the name; and the
+backup, with the old one (empty if there was none), from the change on until all is settled. Each function may be called
+again after a crash in the middle of it, and does nothing where neither file lies.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def perform(folder: int, step: Step) -> None:
     if step.new is None:
         _rename(folder, step.name, step.backup)
     elif step.old is None:
+        with suppress(FileExistsError):
+            os.close(os.open(step.backup, _WRITE, 0o600, dir_fd=folder))
         if not _same(folder, step.stage, step.name):
             _take_name(folder, step.stage, step.name)
         _remove(folder, step.stage)
@@ -113,11 +116,13 @@ def _undo_addition(folder: int, step: Step) -> bool:
         if _same(folder, step.stage, step.name):
             _remove(folder, step.name)
         _remove(folder, step.stage)
-        return True
-    there = digest_at(folder, step.name)
-    if there == step.new:
+    elif _exists(folder, step.backup):
+        there = digest_at(folder, step.name)
+        if there not in (None, step.new):
+            return False
         _remove(folder, step.name)
-    return there in (None, step.new)
+    _remove(folder, step.backup)
+    return True
 
 
 def _undo_replacement(folder: int, step: Step) -> bool:

@@ -1,0 +1,1 @@
+"""Ranking, for everyone who searches."""

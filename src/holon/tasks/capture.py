@@ -1,0 +1,195 @@
+"""What a command writes, kept within bounds: the first and the last bytes of each stream, and how many there were.
+
+However much comes, a stream takes `head_bytes` + `tail_bytes` (and a line) on disk, and twice `tail_bytes` in memory.
+A command is never held back by a disk that is slow, full or nearly full: what cannot be kept is counted.
+
+Standard library only: runs in the runner.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from holon.tasks.folder import OUTPUT, STDERR, STDOUT, TAIL
+
+#: Of each stream, at its beginning and at its end, this much is written even to a disk that is nearly full.
+ALWAYS_BYTES = 65_536
+#: While output flows, the newest of it is put on disk this often; when it pauses, at once.
+TAIL_EVERY_S = 1.0
+TAIL_PAUSE_S = 0.05
+
+
+def left_out(count: int) -> bytes:
+    """The line that stands for what was not kept."""
+    return b"\n[... %d bytes left out ...]\n" % count
+
+
+class Disk:
+    """The breaker: says whether there is room, and remembers when there was none."""
+
+    def __init__(self, folder: Path, floor_bytes: int) -> None:
+        self._folder, self._floor = folder, floor_bytes
+        self.low = False
+
+    def has_room(self) -> bool:
+        try:
+            found = os.statvfs(self._folder)
+        except OSError:
+            return False
+        if found.f_bavail * found.f_frsize >= self._floor:
+            return True
+        self.low = True
+        return False
+
+
+class BoundedFile:
+    """One stream: a file with its beginning, and its end in memory, which is joined to the file when it is closed."""
+
+    def __init__(self, path: Path, head_bytes: int, tail_bytes: int, disk: Disk) -> None:
+        self.path, self._head_bytes, self._tail_bytes, self._disk = path, head_bytes, tail_bytes, disk
+        self.total = 0
+        self._head = 0  # bytes in the file
+        self._tail = bytearray()
+        self._tail_total = 0  # bytes that went to the tail, kept or not
+        self._shown = 0  # of `_tail_total`, what the tail file has seen
+        self._descriptor = _create(path)
+
+    def write(self, chunk: bytes) -> None:
+        self.total += len(chunk)
+        if not self._tail_total:
+            room = self._head_bytes - self._head
+            written = self._append(chunk[:room])
+            self._head += written
+            chunk = chunk[written:]
+        if chunk:
+            self._tail_total += len(chunk)
+            self._tail += chunk
+            if len(self._tail) > 2 * self._tail_bytes:
+                del self._tail[: -self._tail_bytes]
+
+    @property
+    def truncated(self) -> bool:
+        return self.total > self._head + min(self._tail_total, self._tail_bytes)
+
+    @property
+    def stale(self) -> bool:
+        """There is newer output in memory than on disk."""
+        return self._shown < self._tail_total
+
+    def show_tail(self) -> None:
+        """Puts the newest output beside the file, for readers while the command runs."""
+        self._shown = self._tail_total
+        if not self._disk.has_room():
+            return
+        fresh = self.path.with_name(self.path.name + TAIL + ".new")
+        try:
+            fresh.write_bytes(self._end(self._tail_bytes))
+            fresh.rename(fresh.with_suffix(""))
+        except OSError:
+            self._disk.low = True
+
+    def close(self) -> None:
+        """Joins the end to the beginning: from now on there is one file."""
+        if self._tail_total:
+            keep = self._tail_bytes if self._disk.has_room() else ALWAYS_BYTES
+            self._tail_bytes = min(keep, self._tail_bytes)
+            end = self._end(self._tail_bytes)
+            if _write(self._descriptor, end) < len(end):
+                self._disk.low, self._tail_bytes = True, 0
+            self.path.with_name(self.path.name + TAIL).unlink(missing_ok=True)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def copy(self, path: Path) -> BoundedFile:
+        """The same bytes under another name, to go on apart."""
+        twin = BoundedFile(path, self._head_bytes, self._tail_bytes, self._disk)
+        try:
+            twin._head = _write(twin._descriptor, self.path.read_bytes()[: self._head])
+        except OSError:
+            self._disk.low = True
+        twin.total, twin._tail, twin._tail_total = self.total, self._tail[:], self._tail_total
+        twin._tail_total += self._head - twin._head  # what could not be copied is left out
+        return twin
+
+    def _append(self, chunk: bytes) -> int:
+        if not chunk or (self._head + len(chunk) > ALWAYS_BYTES and not self._disk.has_room()):
+            return 0
+        written = _write(self._descriptor, chunk)
+        if written < len(chunk):
+            self._disk.low = True
+        return written
+
+    def _end(self, keep: int) -> bytes:
+        tail = bytes(self._tail[-keep:])
+        missing = self.total - self._head - len(tail)
+        return left_out(missing) + tail if missing else tail
+
+
+class Capture:
+    """The streams of one command: together, and apart from the moment that stderr is used."""
+
+    def __init__(self, folder: Path, head_bytes: int, tail_bytes: int, disk_floor_bytes: int) -> None:
+        self._folder, self._bounds = folder, (head_bytes, tail_bytes)
+        self.disk = Disk(folder, disk_floor_bytes)
+        self.output = BoundedFile(folder / OUTPUT, head_bytes, tail_bytes, self.disk)
+        self._apart: dict[str, BoundedFile] = {}
+        self._shown_at = 0.0
+
+    def take(self, stream: str, chunk: bytes) -> None:
+        if stream == STDERR and not self._apart:
+            self._apart[STDOUT] = self.output.copy(self._folder / STDOUT)
+            self._apart[STDERR] = BoundedFile(self._folder / STDERR, *self._bounds, self.disk)
+        if self._apart:
+            self._apart[stream].write(chunk)
+        self.output.write(chunk)
+
+    @property
+    def stdout_bytes(self) -> int:
+        return self._apart[STDOUT].total if self._apart else self.output.total
+
+    @property
+    def stderr_bytes(self) -> int:
+        return self._apart[STDERR].total if self._apart else 0
+
+    @property
+    def truncated(self) -> bool:
+        return any(file.truncated for file in self._files())
+
+    def show(self, now: float, *, paused: bool) -> None:
+        """Puts what is only in memory on disk, if it is time."""
+        if paused or now - self._shown_at >= TAIL_EVERY_S:
+            self._shown_at = now
+            for file in self._files():
+                if file.stale:
+                    file.show_tail()
+
+    @property
+    def stale(self) -> bool:
+        return any(file.stale for file in self._files())
+
+    def close(self) -> None:
+        for file in self._files():
+            file.close()
+
+    def _files(self) -> list[BoundedFile]:
+        return [self.output, *self._apart.values()]
+
+
+def _create(path: Path) -> int:
+    try:
+        return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return -1
+
+
+def _write(descriptor: int, data: bytes) -> int:
+    """How much the disk took."""
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(descriptor, data[written:] if written else data)
+    except OSError:
+        pass
+    return written

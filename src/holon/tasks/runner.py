@@ -1,0 +1,320 @@
+"""The runner: one process that owns one command, from its order to its status.
+
+It belongs to a session of its own and needs nobody: daemon and zygote may be killed, and it goes on keeping the output,
+answering whoever connects, and writing down how the command ended. One loop, one thread.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import termios
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from holon.tasks import processes
+from holon.tasks.capture import TAIL_PAUSE_S, Capture
+from holon.tasks.control import Control, Requests
+from holon.tasks.folder import STDERR, STDOUT, write_started, write_status
+from holon.tasks.protocol import CommandStatus, InputReply, Order, Outcome, Refused, Started, StopReason, StopReply
+from holon.tasks.stem import TERMINAL, Stem
+
+READ_BYTES = 65_536
+#: Input that waits until the command reads it.
+INPUT_BYTES = 1_048_576
+#: When the command's own process has ended: how long what it started may still write before it is asked to end, and
+#: how long after that it is killed.
+LINGER_S = 0.5
+LEFTOVER_GRACE_S = 1.0
+#: Killing is repeated, with pauses from the first to the second, until everything is gone.
+KILL_AGAIN_S = (0.01, 1.0)
+
+
+class Runner(Requests):
+    def __init__(self, order: Order, link: socket.socket, stem: Stem) -> None:
+        self._order, self._stem, self._folder = order, stem, Path(order.folder)
+        self._poll = select.poll()
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._control = Control(self, self.watch, self.unwatch, link)
+        self._streams: dict[int, str] = {}
+        self._input = -1
+        self._pending = bytearray()
+        self._end_input = False
+        self._raw_status: int | None = None
+        self._childless = False
+        self._abandoned = False  # what still holds the streams is none of ours
+        self._stopped: StopReason | None = None
+        self._forced = False
+        self._leftovers: set[int] = set()
+        self._kill_pause = KILL_AGAIN_S[0]
+        #: What is due when; see `_keep_time`.
+        self._due: dict[Callable[[], None], float] = {}
+
+    def run(self, raw_order: bytes) -> None:
+        if not self._control.open(self._folder):
+            return  # the folder is somebody else's, or was given up
+        self._started = self._describe()
+        write_started(self._folder, self._started)
+        self._capture = Capture(
+            self._folder, self._order.head_bytes, self._order.tail_bytes, self._order.disk_floor_bytes
+        )
+        if refused := self._begin(raw_order):
+            self._capture.close()
+            self._control.tell("refused", refused)
+            write_status(self._folder, CommandStatus(Outcome.NOT_STARTED, detail=refused.detail))
+            return
+        self._control.welcome(self._started)
+        self._loop()
+        self._finish()
+
+    # ---- requests, from whoever is connected
+
+    def send_input(self, text: str, end: bool) -> InputReply:
+        if not self._order.accepts_input:
+            return InputReply(0, "it was started without accepts_input")
+        if self._input < 0 or self._end_input or self._raw_status is not None:
+            return InputReply(0, "its input is closed")
+        data = text.encode("utf-8", "surrogateescape")
+        if len(self._pending) + len(data) > INPUT_BYTES:
+            return InputReply(0, f"{len(self._pending)} bytes that it has not read yet are waiting")
+        self._pending += data
+        self._end_input = end
+        self._write_input()
+        return InputReply(len(data))
+
+    def stop(self, force: bool, reason: StopReason = StopReason.REQUEST) -> StopReply:
+        if self._stopped is None:
+            self._stopped = reason
+        if force:
+            self._kill()
+        elif self._kill not in self._due:
+            self._ask(processes.descendants(os.getpid()))
+            self._due[self._kill] = time.monotonic() + self._order.grace_s
+        return StopReply(stopping=True)
+
+    # ---- starting
+
+    def _describe(self) -> Started:
+        pid = self._stem.pid
+        now_ms = time.time_ns() // 1_000_000
+        began = processes.started_at(pid)
+        order = self._order
+        return Started(pid, os.getpid(), now_ms, processes.boot_id(), began, order.tty, order.accepts_input)
+
+    def _begin(self, raw_order: bytes) -> Refused | None:
+        stem, order = self._stem, self._order
+        terminal, line = None, -1
+        if order.tty:
+            try:
+                master, line = os.openpty()
+            except OSError as error:
+                return Refused(TERMINAL, error.errno or 0, f"no terminal could be opened: {error.strerror}")
+            fcntl.ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", order.rows, order.columns, 0, 0))
+            terminal, self._input = os.ttyname(line), os.dup(master)
+            self._read_from(master, STDOUT)
+            for unused in (stem.stdin, stem.stdout, stem.stderr):
+                os.close(unused)
+        else:
+            self._input = stem.stdin
+            self._read_from(stem.stdout, STDOUT)
+            self._read_from(stem.stderr, STDERR)
+        self._hear_signals()
+        refused = stem.become(raw_order, terminal)
+        if line >= 0:
+            os.close(line)
+        if self._input >= 0 and not order.accepts_input:
+            os.close(self._input)
+            self._input = -1
+        elif self._input >= 0:
+            os.set_blocking(self._input, False)
+        if order.time_limit_s is not None:
+            self._due[self._time_out] = time.monotonic() + order.time_limit_s
+        return refused
+
+    def _hear_signals(self) -> None:
+        heard, told = os.pipe()
+        os.set_blocking(heard, False)
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        self.watch(heard, select.POLLIN, self._signalled)
+
+    # ---- the loop
+
+    def watch(self, descriptor: int, events: int, handler: Callable[[int], None]) -> None:
+        self._handlers[descriptor] = handler
+        self._poll.register(descriptor, events)
+
+    def unwatch(self, descriptor: int) -> None:
+        if self._handlers.pop(descriptor, None):
+            self._poll.unregister(descriptor)
+
+    def _loop(self) -> None:
+        self._reap()
+        while not self._over():
+            ready = self._poll.poll(self._pause_ms())
+            for descriptor, _ in ready:
+                if handler := self._handlers.get(descriptor):
+                    handler(descriptor)
+            self._capture.show(time.monotonic(), paused=not ready)
+            self._keep_time()
+
+    def _over(self) -> bool:
+        if self._raw_status is None:
+            return False
+        if self._stopped and not self._childless:
+            return False  # a stop ends everything, daemons too
+        if self._streams and not self._abandoned:
+            return False
+        return self._childless or not self._session()
+
+    def _pause_ms(self) -> float | None:
+        pauses = [max(0.0, due - time.monotonic()) for due in self._due.values()]
+        if self._capture.stale:
+            pauses.append(TAIL_PAUSE_S)
+        return min(pauses) * 1000 + 1 if pauses else None
+
+    def _keep_time(self) -> None:
+        now = time.monotonic()
+        for act in [act for act, due in self._due.items() if due <= now]:
+            del self._due[act]
+            act()
+
+    def _read_from(self, descriptor: int, stream: str) -> None:
+        self._streams[descriptor] = stream
+        self.watch(descriptor, select.POLLIN, self._read)
+
+    def _read(self, descriptor: int) -> None:
+        try:
+            chunk = os.read(descriptor, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:  # a terminal's way to say that nobody holds the other side
+            chunk = b""
+        if chunk:
+            self._capture.take(self._streams[descriptor], chunk)
+        else:
+            self.unwatch(descriptor)
+            del self._streams[descriptor]
+            os.close(descriptor)
+
+    def _write_input(self, _: int = -1) -> None:
+        try:
+            del self._pending[: os.write(self._input, self._pending)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._pending.clear()
+            self._end_input = True
+        if self._pending:
+            self.watch(self._input, select.POLLOUT, self._write_input)
+            return
+        self.unwatch(self._input)
+        if self._end_input:
+            os.close(self._input)
+            self._input = -1
+
+    # ---- ending
+
+    def _signalled(self, descriptor: int) -> None:
+        with suppress(BlockingIOError):
+            if signal.SIGTERM in os.read(descriptor, 512):
+                self.stop(force=False, reason=StopReason.RUNNER_TERMINATED)
+        self._reap()
+
+    def _reap(self) -> None:
+        """Learns who has ended. Orphans of the command come here too: without children, nothing of it is left."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid == self._stem.pid:
+                    self._raw_status, self._ended_at_ms = status, time.time_ns() // 1_000_000
+                    self._due.pop(self._time_out, None)
+        except ChildProcessError:
+            self._childless = True
+        if self._raw_status is not None and not self._leftovers:
+            self._due.setdefault(self._end_leftovers, time.monotonic() + LINGER_S)
+
+    def _end_leftovers(self) -> None:
+        left = self._session()
+        if not left:
+            self._abandoned = True
+        elif self._stopped is None:
+            self._leftovers = {process.pid for process in left}
+            self._ask(left)
+            self._due[self._kill] = time.monotonic() + LEFTOVER_GRACE_S
+
+    def _session(self) -> list[processes.Process]:
+        """What the command left in its own session. Whoever made a session of its own is a daemon."""
+        if self._childless:
+            return []
+        return [process for process in processes.descendants(os.getpid()) if process.session == self._stem.pid]
+
+    def _ask(self, whom: list[processes.Process]) -> None:
+        """A terminal's shell does not listen to SIGTERM but to its hang-up; what is stopped listens to nothing."""
+        group = self._stem.pid
+        for number in (signal.SIGTERM, *([signal.SIGHUP] if self._order.tty else []), signal.SIGCONT):
+            if any(process.group == group for process in whom):  # as long as it has members, the number is theirs
+                processes.send_group(group, number)
+            processes.send([process for process in whom if process.group != group], number)
+
+    def _kill(self) -> None:
+        everything = processes.descendants(os.getpid())
+        if self._stopped:
+            self._forced = self._forced or self._raw_status is None
+        else:
+            everything = [process for process in everything if process.session == self._stem.pid]
+        if self._raw_status is None:
+            processes.send_group(self._stem.pid, signal.SIGKILL)
+        processes.send(everything, signal.SIGKILL)
+        self._due[self._kill] = time.monotonic() + self._kill_pause
+        self._kill_pause = min(self._kill_pause * 2, KILL_AGAIN_S[1])
+        if self._raw_status is not None and not everything:
+            self._abandoned = True
+
+    def _time_out(self) -> None:
+        self.stop(force=False, reason=StopReason.TIME_LIMIT)
+
+    def _finish(self) -> None:
+        for descriptor in list(self._streams):  # what was written, but not read yet
+            os.set_blocking(descriptor, False)
+            for _ in range(INPUT_BYTES // READ_BYTES + 1):
+                if descriptor in self._streams:
+                    self._read(descriptor)
+        self._capture.close()
+        status = self._status()
+        self._control.tell("ended", status)  # those who wait need not wait for the disk
+        write_status(self._folder, status)
+
+    def _status(self) -> CommandStatus:
+        assert self._raw_status is not None
+        code = os.waitstatus_to_exitcode(self._raw_status)
+        capture = self._capture
+        return CommandStatus(
+            outcome=Outcome.EXITED if code >= 0 else Outcome.SIGNALED,
+            exit_status=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            started_at_ms=self._started.started_at_ms,
+            ended_at_ms=self._ended_at_ms,
+            stdout_bytes=capture.stdout_bytes,
+            stderr_bytes=capture.stderr_bytes,
+            truncated=capture.truncated,
+            disk_low=capture.disk.low,
+            stopped=self._stopped,
+            forced=self._forced,
+            leftovers=len(self._leftovers),
+            daemons=0 if self._childless else len(processes.descendants(os.getpid())),
+        )

@@ -1,0 +1,128 @@
+"""The zygote: forks runners for one daemon, so that no command pays for the start of an interpreter.
+
+It keeps spare runners that wait on the daemon's channel. An order is one byte with a socket attached: one spare takes
+it, says so, and reads the order from that socket; the zygote forks the next spare. It ends when the daemon does. The
+runners that have an order do not.
+
+Standard library only. Started without site packages, with an empty environment.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from holon.tasks import processes
+from holon.tasks.folder import write_status
+from holon.tasks.protocol import CommandStatus, Order, Outcome, decode
+from holon.tasks.runner import Runner
+from holon.tasks.stem import plant, restore_signals
+
+SPARES = 2
+#: Before it forks again, if it cannot, or if a spare died unused.
+PAUSE_S = 0.1
+_PID = struct.Struct("I")
+
+
+def main() -> None:
+    """The daemon's channel is standard input."""
+    restore_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    processes.set_name("holon-zygote")
+    processes.boot_id()
+    gc.freeze()  # collected pages would be written to, and so copied, in every runner
+    Zygote(socket.socket(fileno=0)).run()
+
+
+class Zygote:
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._spares: set[int] = set()
+        self._taken, self._take = os.pipe()
+        self._heard, told = os.pipe()
+        for descriptor in (self._heard, told):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def run(self) -> None:
+        poll = select.poll()
+        poll.register(self._channel, 0)  # spares read it; the zygote only hears when it is closed
+        poll.register(self._taken, select.POLLIN)
+        poll.register(self._heard, select.POLLIN)
+        while True:
+            self._fill()
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if self._channel.fileno() in ready:
+                return
+            if self._taken in ready:
+                (pid,) = _PID.unpack(os.read(self._taken, _PID.size))
+                self._spares.discard(pid)
+            if self._heard in ready:
+                self._reap()
+
+    def _fill(self) -> None:
+        while len(self._spares) < SPARES:
+            try:
+                pid = os.fork()
+            except OSError:
+                time.sleep(PAUSE_S)
+                continue
+            if pid == 0:
+                try:
+                    wait_and_run(self._channel, self._take)
+                finally:
+                    os._exit(0)
+            self._spares.add(pid)
+
+    def _reap(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._heard, 512)
+        with suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                if pid in self._spares:
+                    self._spares.discard(pid)
+                    time.sleep(PAUSE_S)
+
+
+def wait_and_run(channel: socket.socket, take: int) -> None:
+    """The life of a runner."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    processes.set_name("holon-runner")
+    processes.adopt_orphans()
+    stem = plant()
+    _, descriptors, _, _ = socket.recv_fds(channel, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    if not descriptors:
+        return  # the daemon is gone
+    os.write(take, _PID.pack(os.getpid()))
+    os.close(take)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    link = socket.socket(fileno=descriptors[0])
+    raw = _read_line(link)
+    if raw is None:
+        return
+    order = Order(**decode(raw)[1])
+    try:
+        Runner(order, link, stem).run(raw)
+    except Exception as error:  # a status that says what went wrong, rather than none
+        write_status(Path(order.folder), CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"))
+
+
+def _read_line(link: socket.socket) -> bytes | None:
+    chunks: list[bytes] = []
+    while chunk := link.recv(1_048_576):
+        chunks.append(chunk)
+        if chunk.endswith(b"\n"):
+            return b"".join(chunks)
+    return None
