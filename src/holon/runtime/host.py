@@ -132,6 +132,7 @@ class Host:
         await self.pulse.close()
         await self.dispatcher.close()
         self.events.close()
+        await self.providers.close()
         self.store.close()
         self._lock.release()
 
