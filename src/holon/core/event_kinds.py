@@ -428,3 +428,13 @@ class TaskStatusUpdated(EventPayload, frozen=True, kw_only=True):
     task_id: str
     status: str
     reason: str | None = None
+
+
+@event_kind("operator_notification_requested", L.INFO, C.OPERATOR_NOTIFICATION)
+class OperatorNotified(EventPayload, frozen=True, kw_only=True):
+    """An agent tells its owner something before its turn ends; a private child tells its parent."""
+
+    notification_id: str
+    requested_by_agent_id: str
+    target_operator_boundary: str
+    message: str

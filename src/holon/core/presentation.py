@@ -129,6 +129,7 @@ _VISIBILITY: dict[str, Visibility] = {
     "agent_stalled": Visibility.PROGRESS,
     "turn_resumed": Visibility.PROGRESS,
     "prompt_drift": Visibility.PROGRESS,
+    "operator_notification_requested": Visibility.PROGRESS,
     "timer_fired": Visibility.PROGRESS,
     "callback_delivered": Visibility.PROGRESS,
 }
@@ -194,6 +195,7 @@ _SENTENCES: dict[str, _Say] = {
     "callback_delivered": lambda p: (
         f"Trigger delivered ({p['disposition']})" + (f" by {p['source']}" if p.get("source") else "")
     ),
+    "operator_notification_requested": lambda p: p["message"],
     "task_created": lambda p: f"{p['task_kind']} {p['task_id']} created",
     "task_status_updated": lambda p: f"Task {p['task_id']} is {p['status']}",
 }

@@ -51,7 +51,7 @@ class Directory:
     async def create_temporary(self, *, surface: str) -> AgentIdentity:
         """A private agent for one run; it is in no list."""
         identity = self._identity(new_id("tmp_run"), AgentKind.CHILD, Visibility.PRIVATE)
-        await self._store.write(lambda tx: _insert(tx, identity, surface), at=Transition.AGENT_CREATE)
+        await self._store.write(lambda tx: insert_agent(tx, identity, surface), at=Transition.AGENT_CREATE)
         await self.run_errands()
         return identity
 
@@ -59,7 +59,7 @@ class Directory:
         def step(tx: Tx) -> None:
             if agents.get(tx, self._default) is None:
                 check_id(self._default)
-                _insert(tx, self._identity(self._default, AgentKind.DEFAULT, Visibility.PUBLIC), "runtime")
+                insert_agent(tx, self._identity(self._default, AgentKind.DEFAULT, Visibility.PUBLIC), "runtime")
 
         await self._store.write(step, at=Transition.AGENT_CREATE)
         await self.run_errands()
@@ -92,7 +92,7 @@ class Directory:
         if agents.get(tx, agent_id) is not None:
             raise AgentExists(f"agent {agent_id!r} exists already", hint=f"see 'holon agent status {agent_id}'")
         identity = self._identity(agent_id, AgentKind.NAMED, Visibility.PUBLIC)
-        _insert(tx, identity, surface)
+        insert_agent(tx, identity, surface)
         if key:
             idempotency.remember(tx, "agent", key, print_, dumps(identity))
         return identity
@@ -121,8 +121,12 @@ def check_id(agent_id: str) -> None:
         )
 
 
-def _insert(tx: Tx, identity: AgentIdentity, surface: str) -> None:
-    agents.insert(tx, identity, AgentState(id=identity.agent_id, status=AgentStatus.BOOTING))
+def insert_agent(tx: Tx, identity: AgentIdentity, surface: str, state: AgentState | None = None) -> None:
+    """A new agent: its record, its first event, and the errand that makes its home."""
+    if agents.get(tx, identity.agent_id) is not None:
+        agent_id = identity.agent_id
+        raise AgentExists(f"agent {agent_id!r} exists already", hint=f"see 'holon agent status {agent_id}'")
+    agents.insert(tx, identity, state or AgentState(id=identity.agent_id, status=AgentStatus.BOOTING))
     outbox.put(tx, MAKE_HOME, {"agent_id": identity.agent_id})
     tx.emit(
         identity.agent_id,

@@ -158,6 +158,8 @@ class Dispatcher:
         self.live[agent_id] = live
         await self._driver.drive(live)
         self.live.pop(agent_id, None)
+        if live.identity.parent_agent_id is not None:  # a child whose work is done has told its parent
+            self.kick(live.identity.parent_agent_id)
 
     def _wake_at(self, agent_id: str, in_s: float) -> None:
         if (earlier := self._alarms.pop(agent_id, None)) is not None:

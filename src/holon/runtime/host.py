@@ -27,6 +27,7 @@ from holon.providers.selection import Providers
 from holon.runtime import status
 from holon.runtime.admission import Admission, Inbox, admit
 from holon.runtime.beginning import Assembly
+from holon.runtime.children import Children
 from holon.runtime.directory import Directory
 from holon.runtime.dispatcher import Dispatcher
 from holon.runtime.following import Following
@@ -43,6 +44,7 @@ from holon.runtime.views import Views
 from holon.runtime.waking import Waking
 from holon.runtime.windows import Windows
 from holon.store import Store, Tx, agents, leases
+from holon.tools.delegation import delegation_tools
 from holon.tools.registry import CallContext, Tool, ToolRegistry
 from holon.tools.rest import SLEEP, enqueue_tool
 
@@ -73,7 +75,12 @@ class Host:
         self.providers = providers or Providers.from_configuration(
             settings.home, settings.providers, models=self.models
         )
-        self.registry = ToolRegistry.of([SLEEP, enqueue_tool(self._follow_up), *tools])
+        self.views = Views(store, settings)
+        self.agents = Directory(store, settings.agents_dir, default, self._kick)
+        self.children = Children(self.agents, self.views, settings.agents_dir, limits, store.clock.now_ms)
+        self.registry = ToolRegistry.of(
+            [SLEEP, enqueue_tool(self._follow_up), *delegation_tools(self.children), *tools]
+        )
         self.guiding = Guiding(settings.agents_dir)
         self._windows, self._tools = Windows(), self.registry.specs()
         driver = TurnDriver(
@@ -84,13 +91,11 @@ class Host:
         )
         kick = self.dispatcher.kick
         self.retention = Keeping(store, settings.retention)
-        self.agents = Directory(store, settings.agents_dir, default, kick)
         self.inbox = Inbox(store, limits, default, kick)
         self.lifecycle = Lifecycle(store, limits, default, self.dispatcher)
         self.waking = Waking(store, limits, default, kick)
         self.triggers = Triggers(store, limits, default, kick, load_secret(settings.secret_path), self.base_url)
         self.events = Following(store, default)
-        self.views = Views(store, settings)
         self.pulse = Pulse(store, self.dispatcher, self.agents, self.retention, limits, self._note_problem)
         self.timers = Timers(store, default, self.pulse.changed, limits)
 
@@ -127,6 +132,7 @@ class Host:
         await self.pulse.close()
         await self.dispatcher.close()
         self.events.close()
+        await self.providers.close()
         self.store.close()
         self._lock.release()
 
@@ -221,6 +227,9 @@ class Host:
             ),
             self.settings.limits,
         )
+
+    def _kick(self, agent_id: str) -> None:
+        self.dispatcher.kick(agent_id)
 
     def _lost_the_home(self) -> None:
         """Another process took over: this one must not go on."""

@@ -7,7 +7,7 @@ memory beside its window, and used only while it is current.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -22,7 +22,7 @@ from holon.context.sections import Place, Section
 from holon.context.window import Window, WindowItem, tokens_of
 from holon.core.agents import AgentState
 from holon.core.clock import moment, to_ms
-from holon.core.codec import dumps
+from holon.core.codec import dumps, from_plain, to_plain
 from holon.core.conversation import ConversationItem, UserText
 from holon.core.event_kinds import EpochOpened, PromptDrifted
 from holon.core.ledger import CallRecord, cost_of
@@ -50,6 +50,11 @@ class Prompt:
     sent_blocks: int = 0
     sent_chain: str = ""
     last_marked: int | None = None
+    #: The epoch's tools as providers take them.
+    tools: list[ToolSpec] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tools = [from_plain(to_plain(tool), ToolSpec) for tool in self.epoch.tools]
 
     def was_sent(self, sent: Sent, marks: list[int]) -> None:
         """The request was answered: the next one must begin with it."""
@@ -133,7 +138,7 @@ def plan_epoch(
             leaving = window.before(starts[first][0])
             cut, summary = starts[first][0] - 1, summarise(summary, leaving)
             dropped = sum(isinstance(item, UserText) for item in leaving)
-    frozen = [FrozenTool(name=t.name, description=t.description, input_schema=dict(t.input_schema)) for t in tools]
+    frozen = [from_plain(to_plain(tool), FrozenTool) for tool in tools]
     plan = _padding(state, card, sections, frozen, padding)
     epoch = open_epoch(
         state.id,
@@ -180,10 +185,7 @@ def build_request(
         model=turn.model,
         frame=prompt.epoch.frame(prompt.chain.head),
         conversation=conversation,
-        tools=[
-            ToolSpec(name=tool.name, description=tool.description, input_schema=dict(tool.input_schema))
-            for tool in prompt.epoch.tools
-        ],
+        tools=prompt.tools,
         mark_tools=plan.tools,
         marks=plan.conversation,
         max_output_tokens=min(max_output_tokens, card.max_output_tokens),

@@ -28,6 +28,7 @@ from holon.core.triggers import WakeHint
 from holon.runtime.admission import Admission, admit
 from holon.runtime.scheduler import IdleFacts, decide_idle
 from holon.runtime.standing import held, read_closure, with_status
+from holon.runtime.supervising import finish_if_done
 from holon.store import Tx, agents, queue, triggers
 
 _EXPECTED_WAKE = {
@@ -45,6 +46,10 @@ def rest(tx: Tx, state: AgentState, pending: int, limits: Limits, *, reason: str
         return state
     closure = read_closure(tx, state, turn_in_progress=False)
     tx.emit(state.id, closure_event(closure))
+    state = finish_if_done(tx, state, closure, pending, limits)
+    if held(state):
+        agents.save_state(tx, state)
+        return state
     hints = _free_hints(tx, state)
     # Between two turns, too, hints get their tick: an agent whose queue never empties must not starve them.
     idle = decide_idle(IdleFacts(closure=closure, queued=0 if hints else pending, hints=hints, scope=state.id))

@@ -6,7 +6,7 @@ begun before it runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -46,7 +46,7 @@ from holon.runtime.settling import settle
 from holon.runtime.sleeping import start_sleep
 from holon.runtime.standing import held
 from holon.store import Tx, agents, queue, transcript, turns
-from holon.tools.envelope import ToolError
+from holon.tools.envelope import ToolError, receipt
 from holon.tools.registry import ToolOutcome, ToolRegistry
 
 PREVIEW_CHARS = 200
@@ -324,6 +324,7 @@ def _count_round(state: AgentState, usage: TokenUsage) -> AgentState:
 
 
 def _add_result(tx: Tx, turn: Turn, state: AgentState, result: CallResult) -> AgentState:
+    state, result = _carry_out(tx, turn, state, result)
     call = msgspec.structs.replace(
         result.call,
         status=ToolCallStatus.COMPLETED,
@@ -350,11 +351,29 @@ def _add_result(tx: Tx, turn: Turn, state: AgentState, result: CallResult) -> Ag
         message_id=turn.message_id,
         turn_id=turn.id,
     )
-    if result.outcome and result.outcome.effect:
-        result.outcome.effect(tx)
-    if result.outcome and result.outcome.sleep:
-        state = start_sleep(tx, state, turn, result.outcome.sleep)
     return msgspec.structs.replace(state, tool_latency=_with_latency(state.tool_latency, call.name, result.duration_ms))
+
+
+def _carry_out(tx: Tx, turn: Turn, state: AgentState, result: CallResult) -> tuple[AgentState, CallResult]:
+    """The durable consequences of a call. If they are refused nothing of them stays, and the model is told why."""
+    outcome = result.outcome
+    if outcome is None:
+        return state, result
+    changed = [state]
+
+    def consequences(tx: Tx) -> None:
+        if outcome.effect:
+            outcome.effect(tx)
+        if outcome.change:
+            changed.append(outcome.change(tx, state))
+
+    if (refusal := tx.attempt(consequences)) is not None:
+        error = ToolError(kind=refusal.code, message=refusal.message, recovery_hint=refusal.hint)
+        told = receipt(result.call.name, error)
+        return state, replace(result, content=told, summary=error.message, outcome=None, error=error)
+    if outcome.sleep:
+        changed.append(start_sleep(tx, changed[-1], turn, outcome.sleep))
+    return changed[-1], result
 
 
 def _with_latency(known: list[ToolLatency], name: str, duration_ms: float) -> list[ToolLatency]:

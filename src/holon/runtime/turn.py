@@ -151,6 +151,9 @@ class TurnDriver:
             lambda tx: record_results(tx, live.turn, results, self._registry, self._limits), Transition.TOOL_DONE
         )
         self._advance(live, step)
+        for result in results:
+            if result.outcome and result.outcome.after:
+                await result.outcome.after()
 
     async def _call(self, live: LiveTurn, call: ToolCall) -> CallResult:
         began = time.perf_counter()

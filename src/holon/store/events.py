@@ -44,6 +44,18 @@ def before(tx: Tx, agent_id: str, before_seq: int | None, limit: int = 128) -> l
     return [_read(row) for row in rows]
 
 
+def newest_of(tx: Tx, agent_id: str, kind: str, *, limit: int, within: int = 20_000) -> list[Event]:
+    """The newest events of one kind, newest first, among the newest `within` of the log."""
+    rows = tx.all(
+        _COLUMNS + " WHERE agent_id = ? AND seq > ? AND kind = ? ORDER BY seq DESC LIMIT ?",
+        agent_id,
+        bounds(tx, agent_id).newest - within,
+        kind,
+        limit,
+    )
+    return [_read(row) for row in rows]
+
+
 def envelopes(tx: Tx, events: list[Event]) -> list[EventEnvelope]:
     """Events as surfaces replay them. Provenance comes from the message itself, so it is stored once."""
     causes = queue.messages(tx, sorted({event.message_id for event in events if event.message_id}))

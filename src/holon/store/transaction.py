@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 from holon.core.codec import dumps
+from holon.core.errors import HolonError
 from holon.core.events import EventPayload
 from holon.core.ids import new_id
 from holon.core.transitions import Transition
@@ -103,6 +105,22 @@ class Tx:
         if (known := self._places.get(scope)) is None:
             known = self._places[scope] = Places(event_seq, queue_seq, transcript_seq, pending)
         return known
+
+    def attempt(self, fn: Callable[[Tx], None]) -> HolonError | None:
+        """Runs a part that may be refused. If it is, nothing of it stays, and the rest of the transaction goes on."""
+        events, noted, kept = len(self._events), self.noted, dict(self.kept)
+        places = {scope: copy(found) for scope, found in self._places.items()}
+        self._connection.execute("SAVEPOINT part")
+        try:
+            fn(self)
+        except HolonError as error:
+            self._connection.execute("ROLLBACK TO part")
+            del self._events[events:]
+            self._places, self.noted, self.kept = places, noted, kept
+            return error
+        finally:
+            self._connection.execute("RELEASE part")
+        return None
 
     def flush_events(self) -> None:
         """Gives the emitted events their places and writes the counters. Called once, at the transaction's end."""

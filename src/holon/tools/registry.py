@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from holon.core.agents import AgentIdentity
-from holon.core.codec import InvalidShape, from_plain
+from holon.core.agents import AgentIdentity, AgentState
+from holon.core.codec import InvalidShape, dumps, from_plain
 from holon.core.messages import MessageEnvelope
-from holon.providers.contract import ToolSpec
+from holon.providers.contract import INVALID_ARGUMENTS, ToolSpec
 from holon.store import Tx
 from holon.tools.envelope import ToolError, ToolFailure
 
@@ -44,8 +44,12 @@ class SleepRequest:
 class ToolOutcome:
     content: str
     summary: str
-    #: Durable consequences, committed with the result.
+    #: Durable consequences, committed with the result. Refused (a `HolonError`), the call becomes an error.
     effect: Callable[[Tx], None] | None = None
+    #: The same for consequences that change the calling agent's own state.
+    change: Callable[[Tx, AgentState], AgentState] | None = None
+    #: What may follow once all of it is on disk. It must be safe to lose.
+    after: Callable[[], Awaitable[None]] | None = None
     sleep: SleepRequest | None = None
 
 
@@ -88,6 +92,15 @@ class ToolRegistry:
                     recovery_hint="use one of: " + ", ".join(sorted(self.tools)),
                 )
             )
+        if INVALID_ARGUMENTS in arguments:
+            raise ToolFailure(
+                ToolError(
+                    kind="invalid_tool_input",
+                    message="the arguments are not a JSON object",
+                    details={"given": str(arguments[INVALID_ARGUMENTS])[:500]},
+                    recovery_hint=f"call {name} again with well-formed JSON",
+                )
+            )
         try:
             typed = from_plain(arguments, tool.input_type)
         except InvalidShape as error:
@@ -106,7 +119,10 @@ def input_schema(input_type: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments, from their type; nobody writes it by hand."""
     (schema,), components = msgspec.json.schema_components([input_type], ref_template="#/$defs/{name}")
     if "$ref" in schema:
-        schema = dict(components.pop(schema["$ref"].rsplit("/", 1)[1]))
+        name = schema["$ref"].rsplit("/", 1)[1]
+        schema = dict(components[name])
+        if f'"#/$defs/{name}"' not in dumps(components):  # kept where the struct refers to itself
+            del components[name]
     schema.pop("title", None)
     return {**schema, "$defs": components} if components else schema
 

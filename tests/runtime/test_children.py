@@ -1,0 +1,134 @@
+"""Children: spawned in one transaction, supervised through a task, done in one transaction, restart-safe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holon.core.agents import RegistryStatus
+from holon.core.codec import to_plain
+from holon.core.messages import MessageKind
+from holon.core.tasks import TaskKind, TaskStatus
+from holon.store import agents, tasks
+from tests.runtime.conftest import Opens
+
+FAMILY = """
+rules:
+  - when: {kind: task_result}
+    rounds: [{text: "my child says: {input}"}]
+  - when: {pattern: "count the stars"}
+    rounds: [{text: "there are nine"}]
+  - when: {pattern: "delegate"}
+    rounds:
+      - tools: [{name: SpawnAgent, input: {initial_message: "count the stars"}}]
+      - text: "I asked a child"
+"""
+
+
+async def said(life: Any, text: str) -> bool | None:
+    return any(text in brief.text for brief in await life.briefs()) or None
+
+
+async def spawned(life: Any) -> tuple[Any, Any]:
+    """The supervising task and the child, as stored."""
+    (task,) = [
+        task
+        for task in await life.host.store.read(lambda tx: tasks.of_agent(tx, "main"))
+        if task.kind is TaskKind.CHILD_AGENT_TASK
+    ]
+    child = await life.host.store.read(lambda tx: agents.get(tx, task.detail["child_agent_id"]))
+    return task, child
+
+
+@pytest.mark.spec("RT-054", "RT-305", "RT-307", "RT-308", "RT-309", "RT-312")
+async def test_a_child_does_its_work_and_its_result_comes_back_once(living: Opens) -> None:
+    life = await living(FAMILY)
+    await life.ask("delegate this")
+    await life.until(lambda: said(life, "my child says"))
+    task, child = await spawned(life)
+    assert task.status is TaskStatus.COMPLETED
+    assert task.summary == "count the stars"
+    assert (child.identity.kind, child.identity.visibility, child.identity.parent_agent_id) == (
+        "child",
+        "private",
+        "main",
+    )
+    assert child.identity.status is RegistryStatus.ARCHIVED
+    results = [m for m in await life.messages() if m.kind is MessageKind.TASK_RESULT]
+    assert [to_plain(m.body)["value"]["result"] for m in results] == ["there are nine"]
+    assert (results[0].task_id, results[0].authority_class) == (task.id, "runtime_instruction")
+    assert (await life.state()).active_task_ids == []
+
+
+@pytest.mark.spec("RT-063", "RT-306")
+async def test_the_child_is_in_no_public_list_and_unknown_fields_are_refused(living: Opens) -> None:
+    script = """
+rules:
+  - when: {pattern: "delegate"}
+    rounds:
+      - tools: [{name: SpawnAgent, input: {initial_message: "x", summary: "y"}}]
+      - text: "{result}"
+"""
+    life = await living(script)
+    await life.ask("delegate")
+    assert [entry.identity.agent_id for entry in await life.host.views.agents()] == ["main"]
+    (brief,) = await life.briefs()
+    assert "invalid_tool_input" in brief.text
+    assert "summary" in brief.text
+
+
+@pytest.mark.spec("RT-310", "RT-067")
+async def test_a_public_agent_is_founded_with_lineage_and_without_supervision(living: Opens) -> None:
+    script = """
+rules:
+  - when: {kind: internal_followup}
+    rounds: [{text: "I am here"}]
+  - rounds:
+      - tools: [{name: SpawnAgent, input: {preset: public_named, agent_id: scout, initial_message: "begin"}}]
+      - text: "{result}"
+"""
+    life = await living(script)
+    await life.ask("found an agent")
+    (brief,) = await life.briefs()
+    assert '"agent_id":"scout"' in brief.text
+    assert "task" not in brief.text
+    identity = (await life.host.views.summary("scout")).identity
+    assert (identity.lineage_parent_agent_id, identity.parent_agent_id, identity.ownership) == (
+        "main",
+        None,
+        "self_owned",
+    )
+
+
+async def test_a_name_that_is_taken_is_told_to_the_model_and_changes_nothing(living: Opens) -> None:
+    script = """
+rules:
+  - rounds:
+      - tools: [{name: SpawnAgent, input: {preset: public_named, agent_id: main, initial_message: "begin"}}]
+      - text: "{result}"
+"""
+    life = await living(script)
+    await life.ask("found an agent")
+    (brief,) = await life.briefs()
+    assert "agent_exists" in brief.text
+    assert [entry.identity.agent_id for entry in await life.host.views.agents()] == ["main"]
+
+
+@pytest.mark.spec("RT-065", "RT-066")
+async def test_an_agent_can_look_at_itself(living: Opens) -> None:
+    life = await living('rules: [{rounds: [{tools: [{name: AgentGet, input: {}}]}, {text: "{result}"}]}]')
+    await life.ask("who are you")
+    (brief,) = await life.briefs()
+    for word in ('"visibility":"public"', '"ownership":"self_owned"', '"profile_preset":"public_named"'):
+        assert word in brief.text
+    assert "transcript" not in brief.text
+
+
+async def test_a_word_to_the_operator_is_an_event_of_its_own(living: Opens) -> None:
+    life = await living(
+        'rules: [{rounds: [{tools: [{name: NotifyOperator, input: {message: "half way"}}]}, {text: done}]}]'
+    )
+    await life.ask("go")
+    (event,) = await life.events("operator_notification_requested")
+    assert (event.payload["message"], event.payload["target_operator_boundary"]) == ("half way", "primary_operator")
