@@ -22,8 +22,12 @@ from holon.core.agents import (
     Visibility,
 )
 from holon.core.clock import moment
+from holon.core.conversation import ModelBlock, TextBlock, UserText
 from holon.core.limits import Limits
 from holon.core.messages import AdmissionContext, DeliverySurface, MessageKind, OperatorOrigin, TextBody
+from holon.core.usage import TokenUsage
+from holon.providers.contract import OnProgress, ProviderRequest, ProviderResponse, StopReason
+from holon.providers.selection import ProviderEntry, Providers
 from holon.runtime.admission import Admission
 from holon.runtime.host import Host
 from holon.runtime.settings import Settings, load_settings
@@ -66,6 +70,23 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         new_event_loop = None  # type: ignore[assignment]
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(coroutine)
+
+
+class Instant:
+    """A model that takes no time: it repeats the newest input and looks at nothing else of the conversation."""
+
+    name = "scripted"
+
+    async def respond(self, request: ProviderRequest, on_progress: OnProgress | None = None) -> ProviderResponse:
+        newest = request.conversation[-1]
+        assert isinstance(newest, UserText)
+        blocks: list[ModelBlock] = [TextBlock(text=newest.text.partition("\n")[2])]
+        return ProviderResponse(blocks=blocks, stop_reason=StopReason.END_TURN, usage=TokenUsage.of(1_000, 6))
+
+
+def instant() -> Providers:
+    """Instead of the scripted model, whose echo reads the whole conversation to find out what it is in."""
+    return Providers([ProviderEntry("scripted", "instant")], {"instant": lambda _entry: Instant()})
 
 
 def prompt(agent_id: str) -> Admission:

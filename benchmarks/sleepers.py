@@ -74,7 +74,7 @@ def measure(scale: Scale, progress: Progress) -> Result:
 
 async def _sleepers(home: Path, sizes: Sizes, progress: Progress) -> Found:
     agents = [f"agent-{n}" for n in range(sizes.agents)]
-    async with await Host.open(homes.settings_for(home)) as host:
+    async with await Host.open(homes.settings_for(home), providers=homes.instant()) as host:
         await host.store.write(lambda tx: homes.add_agents(tx, home, [ALONE]))
         turns = await homes.Turns.of(host, ALONE)
         alone = [await turns.run(ALONE) for _ in range(sizes.prompts)]

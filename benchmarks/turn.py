@@ -1,7 +1,7 @@
 """Turn: what the runtime itself costs for one short turn, in time and on disk, and whether that stays so.
 
-The model is the scripted echo, which takes no time, so all that is left is ours. One agent, one turn after the other:
-nothing shares a commit, which is the dearest case.
+The model takes no time, so all that is left is ours. One agent, one turn after the other: nothing shares a commit, which
+is the dearest case.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def measure(scale: Scale, progress: Progress) -> Result:
 
 async def _turns(home: Path, sizes: Sizes, progress: Progress) -> Blocks:
     settings = homes.settings_for(home)
-    async with await Host.open(settings) as host:
+    async with await Host.open(settings, providers=homes.instant()) as host:
         await host.store.write(lambda tx: homes.add_agents(tx, home, [OLD, NEW]))
         turns = await homes.Turns.of(host, OLD)
         async with asyncio.timeout(homes.WAIT_S):

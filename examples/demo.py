@@ -1,4 +1,4 @@
-"""The demo: one agent's life in half a minute, offline, in a temporary home.
+"""The demo: one agent's life in a quarter of a minute, offline, in a temporary home.
 
     make demo            (or: python examples/demo.py [--keep])
 
@@ -30,27 +30,65 @@ from holon.core.errors import HolonError
 from holon.core.events import Event, EventEnvelope
 from holon.core.presentation import DisplayMode, present, shown_in
 
+ROOT = Path(__file__).parent.parent
 SCRIPT = Path(__file__).parent / "demo.yaml"
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
+#: With one of these keys in the environment the same job runs on a real model.
+KEYS = {"ANTHROPIC_API_KEY": "anthropic/claude-haiku-4-5", "OPENAI_API_KEY": "openai/gpt-5"}
 BOLD, DIM, GREEN, RED, OFF = (
     ("\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m") if sys.stdout.isatty() else ("", "", "", "", "")
 )
 
 
+class Model:
+    """The model that the agent thinks with: a real one if there is a key, else its twin on this machine."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+        key = next((name for name in KEYS if os.environ.get(name)), None)
+        self.ref = KEYS[key or "ANTHROPIC_API_KEY"]
+        self.environment: dict[str, str] = {}
+        self.words = f"the real {self.ref}, with your {key}"
+        if key is None:
+            self._start_twin()
+
+    def _start_twin(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "twins", "--script", str(SCRIPT)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        urls = json.loads(self.process.stdout.readline())
+        self.environment = {"ANTHROPIC_BASE_URL": urls["anthropic_url"], "ANTHROPIC_API_KEY": "twin-demo"}
+        self.words = f"a twin of {self.ref}: it speaks the real wire and bills by the published prices"
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(timeout=10)
+
+
 class Daemon:
     """A real `holon serve` process on a home of its own."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, model: Model) -> None:
+        self.home, self.model = home, model
         self.client = Client(UnixAddress(path=home / "run" / "holon.sock", home=home))
         self.process: subprocess.Popen[str] | None = None
         self.http = ""
 
     def start(self) -> None:
-        environment = {**os.environ, "HOLON_HOME": str(self.home), "HOLON_MODEL": f"scripted/{SCRIPT}"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "holon", "serve", "--port", "0", "--json"],
-            env=environment,
+            env={
+                **os.environ,
+                **self.model.environment,
+                "HOLON_HOME": str(self.home),
+                "HOLON_MODEL": self.model.ref,
+                "PYTHONPATH": str(ROOT / "src"),
+            },
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -86,14 +124,18 @@ class Witness(threading.Thread):
         except (HolonError, OSError):
             return  # the daemon has ended for good
 
-    def wait_for(self, found: Callable[[EventEnvelope], bool]) -> EventEnvelope:
+    def wait_for(self, found: Callable[[EventEnvelope], bool], after_seq: int = 0) -> EventEnvelope:
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
             for envelope in list(self.events):
-                if found(envelope):
+                if envelope.event_seq > after_seq and found(envelope):
                     return envelope
             time.sleep(0.02)
         raise SystemExit("the demo waited in vain; please report this with the output above")
+
+    @property
+    def seen(self) -> int:
+        return self.events[-1].event_seq if self.events else 0
 
 
 def spoken(envelope: EventEnvelope) -> str | None:
@@ -111,8 +153,8 @@ def spoken(envelope: EventEnvelope) -> str | None:
     return f"{GREEN}{shown.title}: {shown.summary}{OFF}" if envelope.type == "brief_created" else shown.summary
 
 
-def says(text: str) -> Callable[[EventEnvelope], bool]:
-    return lambda event: event.type == "brief_created" and text in event.payload["text"]
+def result(event: EventEnvelope) -> bool:
+    return event.type == "brief_created" and event.payload["brief_kind"] == "result"
 
 
 def scene(number: int, title: str) -> None:
@@ -120,41 +162,63 @@ def scene(number: int, title: str) -> None:
 
 
 def play(home: Path) -> None:
-    daemon = Daemon(home)
+    model = Model()
+    daemon = Daemon(home, model)
     try:
         scene(1, "A daemon starts, and an agent is there, asleep")
         daemon.start()
         witness = Witness(daemon)
         witness.start()
         print(f"   Holon serves {home} on a local socket and on {daemon.http}")
+        print(f"   The model is {model.words}")
 
         scene(2, "A prompt wakes it")
-        prompt(daemon, "Say hello to the reader.")
-        witness.wait_for(says("Hello"))
+        seen = witness.seen
+        prompt(daemon, "Say hello to the reader in one sentence.")
+        witness.wait_for(result, seen)
 
         scene(3, "A timer wakes it, one second later")
-        daemon.client.post("/control/agents/main/timers", {"duration_ms": 1000, "summary": "Look at the clock."})
-        witness.wait_for(says("clock"))
+        seen = witness.seen
+        daemon.client.post("/control/agents/main/timers", {"duration_ms": 1000, "summary": "Please look at the clock."})
+        witness.wait_for(result, seen)
 
         scene(4, "An outside system wakes it through its trigger URL")
-        url = daemon.client.post("/control/agents/main/trigger/reveal")["trigger_url"]
-        deliver(url, {"build": 417, "result": "green"})
-        witness.wait_for(says("417"))
+        seen = witness.seen
+        deliver(
+            daemon.client.post("/control/agents/main/trigger/reveal")["trigger_url"], {"build": 417, "result": "green"}
+        )
+        witness.wait_for(result, seen)
 
         scene(5, "A longer job begins, and the daemon is killed with SIGKILL in the middle of it")
-        prompt(daemon, "Do the long job.")
-        witness.wait_for(lambda event: event.type == "tool_executed")
+        seen = witness.seen
+        prompt(
+            daemon, "This is a long job. First use Enqueue (priority background) to leave yourself a note; then report."
+        )
+        witness.wait_for(lambda event: event.type in ("tool_executed", "turn_context_built"), seen)
+        time.sleep(0.9)
         daemon.kill()
         print(f"   {RED}killed{OFF} (process {daemon.process.pid if daemon.process else '?'} is gone)")
 
         scene(6, "It comes back, and the turn goes on where it stopped")
+        seen = witness.seen
         daemon.start()
-        witness.wait_for(says("although the process was killed"))
-        witness.wait_for(says("exactly once"))
-        time.sleep(0.2)
+        witness.wait_for(lambda event: event.type == "turn_resumed", seen)
+        witness.wait_for(result, seen)
+        until_rest(daemon)
         report(daemon)
     finally:
         daemon.stop()
+        model.stop()
+
+
+def until_rest(daemon: Daemon) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        agent = daemon.client.get("/agents/main/status")["agent"]
+        if agent["status"] == "asleep" and not agent.get("pending"):
+            time.sleep(0.3)  # let the last lines be printed
+            return
+        time.sleep(0.05)
 
 
 def prompt(daemon: Daemon, text: str) -> None:
@@ -171,13 +235,15 @@ def deliver(url: str, payload: dict[str, Any]) -> None:
 
 def report(daemon: Daemon) -> None:
     status = daemon.client.get("/agents/main/status")
-    agent, usage = status["agent"], status["token_usage"]
-    turns = agent["turn_index"]
-    briefs = [brief for brief in daemon.client.get("/agents/main/briefs", limit=50) if brief["kind"] == "result"]
+    turns, usage = status["agent"]["turn_index"], status["token_usage"]
+    results = [brief for brief in daemon.client.get("/agents/main/briefs", limit=50) if brief["kind"] == "result"]
     print(f"\n{BOLD}What it comes to{OFF}")
     print(f"   {turns} turns, {usage['total_model_rounds']} rounds, {usage['total']['total_tokens']} tokens")
-    print(f"   {len(briefs)} results for {turns} turns: nothing lost, nothing done twice")
-    if len(briefs) != turns:
+    print(f"   {len(results)} results for {turns} turns: nothing lost, nothing done twice")
+    for line in daemon.client.get("/analytics/cost", by="model")["lines"]:
+        sent = line["fresh"] + line["read"] + line["written"]
+        print(f"   {line['key']}: ${line['dollars']:.4f}; of {sent} input tokens {line['read']} came from the cache")
+    if len(results) != turns:
         raise SystemExit("that should have been one result for each turn")
 
 

@@ -12,11 +12,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+import msgspec
+
 from holon.context.drift import Chain, find_drift
 from holon.context.epochs import Epoch
 from holon.context.window import Window, WindowItem, tokens_of, window_of
 from holon.core.agents import AgentSummary
-from holon.core.clock import moment, to_ms
+from holon.core.clock import to_ms
 from holon.core.codec import Record, dumps
 from holon.core.conversation import ConversationItem, UserText
 from holon.core.errors import NotFound
@@ -227,7 +229,7 @@ def _past(tx: Tx, summary: AgentSummary, assembly: Assembly, number: int, *, tex
     chain = chain_of(epoch, window.entries)
     card = assembly.models.card(call.model_ref)
     view = _view(summary, assembly, epoch, window.entries, chain, call.buckets, card, text=text, last=newest, call=call)
-    return _with_verification(view, _verify(tx, call, epoch, window, chain))
+    return msgspec.structs.replace(view, verification=_verify(tx, call, epoch, window, chain))
 
 
 def _diff(tx: Tx, agent_id: str, number: int | None) -> PromptDiff:
@@ -433,12 +435,6 @@ def _view(
             for position, (piece, link, share) in enumerate(zip(pieces, chain.links, shares, strict=True))
         ],
     )
-
-
-def _with_verification(view: PromptView, verification: Verification) -> PromptView:
-    import msgspec
-
-    return msgspec.structs.replace(view, verification=verification)
 
 
 def _sections(

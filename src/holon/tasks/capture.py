@@ -20,9 +20,15 @@ TAIL_EVERY_S = 1.0
 TAIL_PAUSE_S = 0.05
 
 
-def left_out(count: int) -> bytes:
+def mark_left_out(count: int) -> bytes:
     """The line that stands for what was not kept."""
     return b"\n[... %d bytes left out ...]\n" % count
+
+
+def split_tail(data: bytes) -> tuple[int, bytes]:
+    """What a tail file says: how many bytes are missing before it, and its bytes."""
+    count, _, tail = data.partition(b"\n")
+    return int(count), tail
 
 
 class Disk:
@@ -84,7 +90,8 @@ class BoundedFile:
             return
         fresh = self.path.with_name(self.path.name + TAIL + ".new")
         try:
-            fresh.write_bytes(self._end(self._tail_bytes))
+            missing, tail = self._end(self._tail_bytes)
+            fresh.write_bytes(b"%d\n" % missing + tail)
             fresh.rename(fresh.with_suffix(""))
         except OSError:
             self._disk.low = True
@@ -94,7 +101,8 @@ class BoundedFile:
         if self._tail_total:
             keep = self._tail_bytes if self._disk.has_room() else ALWAYS_BYTES
             self._tail_bytes = min(keep, self._tail_bytes)
-            end = self._end(self._tail_bytes)
+            missing, tail = self._end(self._tail_bytes)
+            end = mark_left_out(missing) + tail if missing else tail
             if _write(self._descriptor, end) < len(end):
                 self._disk.low, self._tail_bytes = True, 0
             self.path.with_name(self.path.name + TAIL).unlink(missing_ok=True)
@@ -121,10 +129,9 @@ class BoundedFile:
             self._disk.low = True
         return written
 
-    def _end(self, keep: int) -> bytes:
+    def _end(self, keep: int) -> tuple[int, bytes]:
         tail = bytes(self._tail[-keep:])
-        missing = self.total - self._head - len(tail)
-        return left_out(missing) + tail if missing else tail
+        return self.total - self._head - len(tail), tail
 
 
 class Capture:

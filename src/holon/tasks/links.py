@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, cast
 
 from holon.tasks.protocol import (
     CommandStatus,
@@ -59,8 +59,7 @@ class Link(asyncio.Protocol):
     # ---- called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
 
     def data_received(self, data: bytes) -> None:
         *lines, self._heard = (self._heard + data).split(b"\n")

