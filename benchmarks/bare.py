@@ -80,16 +80,32 @@ def write_admissions(path: Path, rows: list[Admitted], batch: int) -> float:
         return time.perf_counter() - started
 
 
+PAGE, FRAME = 4_096, 4_096 + 24
+
+
+def log_pages(database: Path) -> int:
+    """Pages in the write-ahead log of a database that was folded in before: what the disk was given since."""
+    return max(0, Path(f"{database}-wal").stat().st_size - 32) // FRAME
+
+
+def fold_in(database: Path) -> None:
+    """Writes the log back into the file and begins a new one. Nobody may be reading."""
+    with closing(sqlite3.connect(database)) as connection:
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        assert not busy, "somebody reads: the log cannot be folded in"
+
+
 class DurableCommits:
-    """Commits of a given size, one after the other: what durability itself costs on this disk."""
+    """Commits of so many pages, one after the other: what durability itself costs on this disk."""
 
     def __init__(self, path: Path) -> None:
         self._connection = connect(path)
         self._connection.execute("CREATE TABLE log (seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL)")
 
-    def write(self, sizes: list[int]) -> float:
-        """One commit for each size; seconds for all of them."""
-        blobs = [bytes(size) for size in sizes]
+    def write(self, pages: list[int]) -> float:
+        """One commit for each number of pages; seconds for all of them."""
+        # A row that spills over brings its leaf, and as many pages as its bytes need.
+        blobs = [bytes(PAGE * max(0, count - 2) or 1) for count in pages]
         started = time.perf_counter()
         for blob in blobs:
             self._connection.execute("INSERT INTO log (bytes) VALUES (?)", (blob,))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from holon.core.agents import (
     AgentKind,
+    AgentModelState,
     AgentStatus,
     Ownership,
     ProfilePreset,
@@ -285,34 +285,49 @@ async def test_a_long_turn_does_not_keep_the_prompt_from_being_compacted(living:
     assert "number 5" in shown[-1]
 
 
-@pytest.mark.spec("RT-086")
-async def test_the_model_that_an_agent_uses_is_told_with_its_source(living: Opens) -> None:
-    life = await living(model_fallbacks=["scripted/echo"])
-    model = (await life.host.views.summary()).model
-    assert (model.source, model.runtime_default_model, model.effective_model) == (
-        "runtime_default",
-        "scripted/test",
-        "scripted/test",
+@pytest.mark.spec("RT-024", "RT-083", "RT-085", "RT-086")
+async def test_an_agents_own_model_is_its_alone_and_can_be_taken_away_again(living: Opens) -> None:
+    life = await living("rules: [{rounds: [{text: scripted}]}]", model_fallbacks=["scripted/echo"])
+    await life.host.agents.create("other", surface=SURFACE)
+    default = AgentModelState(
+        source="runtime_default",
+        runtime_default_model="scripted/test",
+        effective_model="scripted/test",
+        effective_fallback_models=["scripted/echo"],
     )
-    assert (model.effective_fallback_models, model.override_model) == (["scripted/echo"], None)
-    await life.change(lambda state: msgspec.structs.replace(state, model_override="scripted/echo"))
-    model = (await life.host.views.summary()).model
-    assert (model.source, model.effective_model, model.override_model) == (
-        "agent_override",
-        "scripted/echo",
-        "scripted/echo",
+    assert (await life.host.views.summary()).model == default
+    outcome = await life.host.modelling.set("main", "scripted/echo", surface=SURFACE)
+    assert outcome.model == AgentModelState(
+        source="agent_override",
+        runtime_default_model="scripted/test",
+        effective_model="scripted/echo",
+        effective_fallback_models=[],
+        override_model="scripted/echo",
     )
+    assert (await life.host.views.summary()).model == outcome.model
+    assert (await life.host.views.summary("other")).model == default
+    await life.ask("hello")
+    await life.ask("hello", "other")
+    assert (await life.host.modelling.clear("main", surface=SURFACE)).model == default
+    await life.ask("hello")
+    assert [(request.agent_id, request.model) for request in life.model.requests] == [
+        ("main", "scripted/echo"),
+        ("other", "scripted/test"),
+        ("main", "scripted/test"),
+    ]
+    kinds = await life.kinds()
+    assert [kinds.count(kind) for kind in ("agent_model_override_set", "agent_model_override_cleared")] == [1, 1]
+    assert [message.text for message in await life.messages()] == ["hello", "hello"], "no message is queued for it"
 
 
 @pytest.mark.spec("RT-084")
 async def test_an_override_touches_later_turns_only(living: Opens) -> None:
-    life = await living(
-        "rules: [{rounds: [{tools: [{name: Note, input: {text: x}}]}, {text: scripted}]}]", tools=[NOTE]
-    )
+    script = "rules: [{rounds: [{tools: [{name: Note, input: {text: x}}]}, {text: scripted}]}]"
+    life = await living(script, tools=[NOTE])
     life.model.hold()
     first = await life.say("one")
     await life.model.asked()
-    await life.change(lambda state: msgspec.structs.replace(state, model_override="scripted/echo"))
+    await life.host.modelling.set("main", "scripted/echo", surface=SURFACE)
     life.model.release()
     await life.settled(first)
     await life.ask("two")

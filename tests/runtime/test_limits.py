@@ -78,22 +78,17 @@ async def test_a_turn_ends_at_its_limit_of_tokens(living: Opens) -> None:
 
 
 async def test_tokens_that_a_turn_used_before_a_restart_count(living: Opens) -> None:
-    limits = Limits(tokens_per_turn=250)
-    life = await living(RESTLESS, tools=[NOTE], limits=limits)
-    await life.host.lifecycle.pause("main", SURFACE)
+    second_waits = RESTLESS.replace("Note", "Wait", 2).replace("Wait", "Note", 1)
+    gate, limits = Gate(), Limits(tokens_per_turn=250)
+    life = await living(second_waits, tools=[NOTE, gate.tool], limits=limits)
     message_id = await life.say("loop")
-    life.model.hold()
-    await life.host.lifecycle.resume("main", SURFACE)
-    await life.model.asked()
-    life.model.release()
-    await life.event("tool_executed")
-    life.model.hold()
-    await life.model.asked()
+    await gate.entered()
+    assert [request.round for request in life.model.requests] == [1, 2]
     await life.close()
-    rounds = len(life.model.requests)
-    life = await living(RESTLESS, tools=[NOTE], limits=limits, booted=False)
+    life = await living(second_waits, tools=[NOTE, gate.tool], limits=limits, booted=False)
     await life.settled(message_id)
-    assert rounds + len(life.model.requests) == 4, "one round was asked for twice, the limit holds for all"
+    assert [request.round for request in life.model.requests] == [3], "the third round passes the limit"
+    assert "limit of 250 (tokens_per_turn)" in (await life.briefs())[0].text
 
 
 async def test_turns_per_hour_hold_the_agent_until_the_hour_is_over(living: Opens, clock: ManualClock) -> None:

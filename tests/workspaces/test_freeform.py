@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,9 @@ class B:
     ("lines", "changed"),
     [
         (["@@ def f(self):", "-        x = 1", "+        x = 2"], 3),
-        (["@@ class A:", "@@ def g(self):", "-        x = 1", "+        x = 2"], None),
+        (["@@ def g(self):", "-        x = 1", "+        x = 2"], None),
+        (["@@ class A:", "@@ def g(self):", "-        x = 1", "+        x = 2"], 7),
+        (["@@ class A:", "-        x = 1", "+        x = 2"], 3),
         (["@@ class B:", "-        x = 1", "+        x = 2"], 13),
         (["@@ class B:", "@@ def g(self):", "-        x = 1", "+        x = 2"], 13),
         (["@@", " class B:", "     def g(self):", "-        x = 1", "+        x = 2"], 13),
@@ -254,16 +257,18 @@ def freeform_texts(draw: st.DrawFn) -> str:
         ),
         st.builds(lambda n: [f"*** Delete File: {n}"], name),
         st.builds(
-            lambda n, body: [f"*** Update File: {n}", *sum(body, [])], name, st.lists(change, min_size=1, max_size=3)
+            lambda n, body: [f"*** Update File: {n}", *chain.from_iterable(body)],
+            name,
+            st.lists(change, min_size=1, max_size=3),
         ),
         st.builds(
-            lambda n, to, body: [f"*** Update File: {n}", f"*** Move to: {to}", *sum(body, [])],
+            lambda n, to, body: [f"*** Update File: {n}", f"*** Move to: {to}", *chain.from_iterable(body)],
             name,
             name,
             st.lists(change, max_size=2),
         ),
     )
-    return enveloped(*sum(draw(st.lists(sections, min_size=1, max_size=3)), []))
+    return enveloped(*chain.from_iterable(draw(st.lists(sections, min_size=1, max_size=3))))
 
 
 @settings(max_examples=150, deadline=None)

@@ -104,6 +104,13 @@ class SleepNote(Record, frozen=True, kw_only=True):
     expected_wake: str | None = None
 
 
+class RunBudget(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """How many turns a run was given (`holon run --max-turns`), and how many of them are left."""
+
+    turns: int
+    left: int
+
+
 class AgentState(Record, frozen=True, kw_only=True):
     """The durable state of one agent. Identity, counters of the log and the queue stand beside it, not in it."""
 
@@ -161,6 +168,8 @@ class AgentState(Record, frozen=True, kw_only=True):
     coalesced_wake_hints: int = 0
     #: Turns that the runtime woke by itself (ticks, follow-ups) since the last outside evidence, for the back-off.
     self_turns: int = 0
+    #: What the run under way may still take. Used up, it holds back what the agent queued for itself.
+    run_budget: RunBudget | None = None
 
 
 class LifecycleHint(Record, frozen=True, kw_only=True, omit_defaults=False):

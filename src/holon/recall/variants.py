@@ -31,7 +31,7 @@ class Spellings:
 
     def near(self, term: str) -> dict[str, float]:
         """Terms of the vocabulary that an unknown one may stand for, with what they count."""
-        found = {other: TYPO_WEIGHT for other in self._typos(term)}
+        found = dict.fromkeys(self._typos(term), TYPO_WEIGHT)
         for other in self._beginnings(term):
             found.setdefault(other, PREFIX_WEIGHT)
         for other in self._halves(term):

@@ -10,12 +10,17 @@ from holon.recall.stems import stem
 
 #: Words that say nothing about what is looked for. They are left out unless a query has no others.
 STOPWORDS = frozenset(
-    """a about after all also an and any are as at be been but by can could did do does doing for from had has have
-    having he her here him his how i if in into is it its just let like me more most my need no not now of off on once
-    only or our out please she should so some such than that the their them then there these they this those to too
-    under until up us very want was we were what when where which while who whom why will with would you your finally
-    additionally next lastly first second third furthermore moreover help tell""".split()
-)
+    (
+        "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can",
+        "could", "did", "do", "does", "doing", "for", "from", "had", "has", "have", "having", "he", "her", "here",
+        "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "let", "like", "me", "more", "most",
+        "my", "need", "no", "not", "now", "of", "off", "on", "once", "only", "or", "our", "out", "please", "she",
+        "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they",
+        "this", "those", "to", "too", "under", "until", "up", "us", "very", "want", "was", "we", "were", "what",
+        "when", "where", "which", "while", "who", "whom", "why", "will", "with", "would", "you", "your", "finally",
+        "additionally", "next", "lastly", "first", "second", "third", "furthermore", "moreover", "help", "tell",
+    )
+)  # fmt: skip
 
 _CJK = r"\u2e80-\u2eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 #: Runs of CJK characters, or runs of letters and digits of any other script.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from holon.context.padding import PaddingMode
 from holon.context.sections import Section
 from holon.context.window import Window, WindowItem, item_of, tokens_of
-from holon.core.agents import AgentState, AgentStatus
+from holon.core.agents import AgentState, AgentStatus, RunBudget
 from holon.core.clock import moment, to_ms
 from holon.core.closures import ContinuationResolution, SchedulerDecisionKind
 from holon.core.event_kinds import (
@@ -25,7 +26,7 @@ from holon.core.event_kinds import (
 )
 from holon.core.ids import new_id
 from holon.core.limits import Limits
-from holon.core.messages import MessageEnvelope, MessageKind, QueueStatus, SystemOrigin
+from holon.core.messages import DeliverySurface, MessageEnvelope, MessageKind, QueueStatus, SystemOrigin
 from holon.core.transcripts import TranscriptEntry, TranscriptKind
 from holon.core.transitions import Transition
 from holon.core.turns import Turn, TurnPhase
@@ -195,6 +196,7 @@ def _open_turn(tx: Tx, stored: StoredAgent, claimed: Claimed, run_id: str, assem
         sleep=None,
         awaits_operator=state.awaits_operator and envelope.kind is not MessageKind.OPERATOR_PROMPT,
         self_turns=state.self_turns + 1 if self_made(envelope) else 0,
+        run_budget=_run_budget(state.run_budget, envelope),
     )
     added = [*prepared.added, add_input(tx, turn, envelope, opens_turn=True)]
     tx.emit(
@@ -276,7 +278,8 @@ def _claim(tx: Tx, stored: StoredAgent, run_id: str, limits: Limits) -> Claimed 
         return _hold(tx, state, "turns_per_hour", limits.turns_per_hour, until)
     if (spent := _daily_hold(tx, state, limits)) is not None:
         return _hold(tx, state, *spent, _tomorrow(tx.now_ms))
-    if state.self_turns < limits.self_turns_free:
+    used_up = state.run_budget is not None and state.run_budget.left == 0
+    if state.self_turns < limits.self_turns_free and not used_up:
         claimed = queue.claim_head(tx, state.id, run_id)
         assert claimed is not None, "pending counts a message that does not wait"
         return claimed
@@ -284,6 +287,8 @@ def _claim(tx: Tx, stored: StoredAgent, run_id: str, limits: Limits) -> Claimed 
         claimed = queue.claim(tx, state.id, outside.entry.message_id, run_id)
         assert claimed is not None
         return claimed
+    if state.run_budget is not None and used_up:
+        return _hold(tx, state, "max_turns", state.run_budget.turns, None)
     delay = self_turn_delay_ms(state.self_turns, limits)
     if delay is None:
         return _hold(tx, state, "self_turns", limits.self_turns, None)
@@ -340,6 +345,7 @@ _ADVICE = {
     "dollars_per_agent_day": "it goes on tomorrow (UTC); see 'holon cost', or raise limits.dollars_per_agent_day",
     "dollars_per_day": "all agents go on tomorrow (UTC); see 'holon cost', or raise limits.dollars_per_day",
     "turns_per_hour": "the agent goes on when the hour is over; look at what wakes it, or raise limits.turns_per_hour",
+    "max_turns": "its run is over; what it queued for itself waits until something comes from outside",
     "self_turns": "it wakes itself without new evidence; send it a prompt, or raise limits.self_turns",
     "self_turns_free": "it wakes itself without new evidence; it goes on after a growing pause",
 }
@@ -354,8 +360,19 @@ def _hold(tx: Tx, state: AgentState, limit: str, value: float, until_ms: int | N
 
 
 def _model_of(envelope: MessageEnvelope) -> str | None:
-    """`holon run --model`: only a process on this machine may choose the model of one run."""
-    if envelope.delivery_surface == "run_once" and envelope.metadata:
-        model = envelope.metadata.get("model")
-        return str(model) if model else None
-    return None
+    """`holon run --model`: only whoever begins a run may choose its model."""
+    model = _run_metadata(envelope).get("model")
+    return str(model) if model else None
+
+
+def _run_budget(before: RunBudget | None, envelope: MessageEnvelope) -> RunBudget | None:
+    """`holon run --max-turns`: each turn takes one of them. Used up, they are lifted by news from outside."""
+    if turns := _run_metadata(envelope).get("max_turns"):
+        return RunBudget(turns=turns, left=turns - 1)
+    if before is None or before.left == 0:
+        return None
+    return RunBudget(turns=before.turns, left=before.left - 1)
+
+
+def _run_metadata(envelope: MessageEnvelope) -> dict[str, Any]:
+    return envelope.metadata or {} if envelope.delivery_surface is DeliverySurface.RUN_ONCE else {}

@@ -108,11 +108,14 @@ class Dispatcher:
     async def _drain(self, agent_id: str) -> None:
         while True:
             self._again.discard(agent_id)
+            at_rest = False
             async with self._slots:
                 beginning = await self._begin(agent_id)
                 if isinstance(beginning, Begun):
-                    await self._drive(agent_id, beginning)
+                    at_rest = await self._drive(agent_id, beginning)
             match beginning:
+                case Begun() if at_rest and agent_id not in self._again:
+                    return
                 case Begun() | Reduced():
                     continue
                 case LeftOpen(turn=turn):
@@ -131,10 +134,12 @@ class Dispatcher:
             lambda tx: begin(tx, agent_id, limits=self._limits, assembly=assembly), at=Transition.TURN_BEGIN
         )
 
-    async def _drive(self, agent_id: str, begun: Begun) -> None:
+    async def _drive(self, agent_id: str, begun: Begun) -> bool:
+        """Drives a turn to its end; whether its agent is known to have nothing more to do."""
         live = LiveTurn(begun.turn, begun.envelope, begun.stored.identity, begun.window, begun.prompt, [])
         self._driver.grow(live, begun.added)
         await self._run(agent_id, live)
+        return live.at_rest
 
     async def _resume(self, turn: Turn) -> None:
         async with self._slots:

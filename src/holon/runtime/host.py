@@ -32,8 +32,11 @@ from holon.runtime.directory import Directory
 from holon.runtime.dispatcher import Dispatcher
 from holon.runtime.following import Following
 from holon.runtime.guiding import Guiding
+from holon.runtime.inspection import Inspection
 from holon.runtime.keeping import Keeping
 from holon.runtime.lifecycle import Lifecycle
+from holon.runtime.modelling import Modelling
+from holon.runtime.pricing import Pricing
 from holon.runtime.pulse import Pulse
 from holon.runtime.recovery import Recovered, recover
 from holon.runtime.settings import Settings
@@ -75,13 +78,13 @@ class Host:
         self.providers = providers or Providers.from_configuration(
             settings.home, settings.providers, models=self.models
         )
-        self.views = Views(store, settings)
+        self.guiding = Guiding(settings.agents_dir)
+        self.views = Views(store, settings, self.guiding)
         self.agents = Directory(store, settings.agents_dir, default, self._kick)
         self.children = Children(self.agents, self.views, settings.agents_dir, limits, store.clock.now_ms)
         self.registry = ToolRegistry.of(
             [SLEEP, enqueue_tool(self._follow_up), *delegation_tools(self.children), *tools]
         )
-        self.guiding = Guiding(settings.agents_dir)
         self._windows, self._tools = Windows(), self.registry.specs()
         driver = TurnDriver(
             store, self.providers, self.registry, self._windows, self.models, limits, settings.model_fallbacks
@@ -98,6 +101,9 @@ class Host:
         self.events = Following(store, default)
         self.pulse = Pulse(store, self.dispatcher, self.agents, self.retention, limits, self._note_problem)
         self.timers = Timers(store, default, self.pulse.changed, limits)
+        self.pricing = Pricing(store, self.models)
+        self.modelling = Modelling(store, settings, self.providers, self.models)
+        self.inspection = Inspection(store, self.views, self._assemble, default)
 
     @classmethod
     async def open(

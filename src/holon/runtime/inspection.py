@@ -32,6 +32,7 @@ from holon.runtime.admission import require_agent
 from holon.runtime.beginning import Assembly
 from holon.runtime.prompting import Prompt, head_chain, load_prompt, locate_breach, missing_deltas, plan_epoch, why_open
 from holon.runtime.views import Views
+from holon.runtime.windows import Windows
 from holon.store import Store, Tx, calls, epochs, events, queue, transcript
 
 #: Drifts that a comparison tells of, and how far back in the log it looks for them.
@@ -195,8 +196,8 @@ def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool) -> P
     stored = require_agent(tx, summary.identity.agent_id, private=True)
     state, last = stored.state, calls.newest(tx, stored.state.id)
     card = assembly.models.card(summary.model.effective_model)
-    kept = assembly.windows.find(tx, stored)
-    window, prompt = kept.window, load_prompt(tx, state, kept.window) if state.epoch else None
+    window = Windows().find(tx, stored).window  # from the store: the one in memory grows while this is read
+    prompt = load_prompt(tx, state, window) if state.epoch else None
     reason = why_open(state, window, prompt, card, tx.now_ms)
     if reason is not None:
         plan = plan_epoch(

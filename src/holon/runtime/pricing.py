@@ -1,4 +1,4 @@
-"""Pricing: what was spent, and how well caches served. Read from sums by day, so a question costs days and not calls."""
+"""Pricing: what was spent, and how well caches served. It is read from sums by day, however many calls there were."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CostReport(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class CacheReport(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """How well caches served, by model. `hit_rate` is tokens read over all input tokens: coverage, not a count of hits."""
+    """How well caches served, by model. `hit_rate` is tokens read over all input tokens: coverage, no count of hits."""
 
     since: str
     until: str
@@ -55,15 +55,16 @@ class Pricing:
         """What was spent in these days, inclusive, UTC; of one agent or of all, archived ones included."""
 
         def look(tx: Tx, since_day: str, until_day: str) -> CostReport:
-            where = {"since_day": since_day, "until_day": until_day, "agent_id": agent_id}
-            by_model = calls.costs(tx, "model", **where)  # type: ignore[arg-type]
-            lines = by_model if by == "model" else calls.costs(tx, by, **where)  # type: ignore[arg-type]
+            def spent(by: By) -> list[CostLine]:
+                return calls.costs(tx, by, since_day=since_day, until_day=until_day, agent_id=agent_id)
+
+            by_model = spent("model")
             return CostReport(
                 by=by,
                 since=since_day,
                 until=until_day,
                 agent_id=agent_id,
-                lines=[_priced(line) for line in lines],
+                lines=[_priced(line) for line in (by_model if by == "model" else spent(by))],
                 # A section's line counts the calls that it stood in, so the total is added up from whole calls.
                 total=_priced(_total(by_model)),
                 unpriced_models=[line.key for line in by_model if self._unpriced(line.key)],

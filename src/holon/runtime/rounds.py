@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from holon.context.window import WindowItem
-from holon.core.agents import AgentState, ToolLatency
+from holon.core.agents import AgentState, AgentStatus, ToolLatency
 from holon.core.briefs import BriefKind
 from holon.core.clock import iso, moment
 from holon.core.codec import dumps, to_plain
@@ -37,7 +37,7 @@ from holon.core.transcripts import TranscriptKind
 from holon.core.turns import ToolCall, ToolCallStatus, Turn, TurnPhase
 from holon.core.usage import TokenUsage
 from holon.providers.attempts import RoundOutcome
-from holon.providers.contract import StopReason
+from holon.providers.contract import AttemptTimeline, StopReason
 from holon.runtime.beginning import add_input
 from holon.runtime.briefing import write_brief
 from holon.runtime.calls import add_results
@@ -92,6 +92,8 @@ class Step:
     begun: list[ToolCall] = field(default_factory=list)
     used: TokenUsage = field(default_factory=TokenUsage)
     nanodollars: int = 0
+    #: The turn has ended and the agent sleeps: nothing waits for it.
+    at_rest: bool = False
 
 
 def record_answer(
@@ -134,8 +136,8 @@ def record_answer(
         turn = _next_round(tx, turn)
         agents.save_state(tx, state)
         return Step(turn, added + more, used=usage, nanodollars=cost)
-    settle(tx, state, turn, limits, text=text, pending=stored.counters.pending)
-    return Step(_terminal(turn), added, used=usage, nanodollars=cost)
+    state = settle(tx, state, turn, limits, text=text, pending=stored.counters.pending)
+    return Step(_terminal(turn), added, used=usage, nanodollars=cost, at_rest=state.status is AgentStatus.ASLEEP)
 
 
 def begin_calls(tx: Tx, calls: list[ToolCall], registry: ToolRegistry) -> list[ToolCall]:
@@ -244,15 +246,15 @@ def _next_round(tx: Tx, turn: Turn) -> Turn:
 
 def _add_answer(tx: Tx, turn: Turn, outcome: RoundOutcome, times: RoundTimes, usage: TokenUsage) -> WindowItem:
     response, timeline = outcome.response, outcome.timeline
-    eventful = len(timeline.attempts) > 1
+    attempts, tokens = shown_timeline(timeline), to_plain(usage)
     data: dict[str, Any] = {
         "blocks": to_plain(response.blocks),
         "stop_reason": response.stop_reason,
         "model_ref": timeline.winning_model_ref,
-        "token_usage": to_plain(usage),
+        "token_usage": tokens,
     }
-    if eventful:
-        data["provider_attempt_timeline"] = to_plain(timeline)
+    if len(timeline.attempts) > 1:
+        data["provider_attempt_timeline"] = attempts
     seq = transcript.append(
         tx,
         turn.agent_id,
@@ -274,8 +276,8 @@ def _add_answer(tx: Tx, turn: Turn, outcome: RoundOutcome, times: RoundTimes, us
             provider_round_ms=round(times.round_ms, 3),
             provider_started_at=iso(times.started_ms),
             provider_completed_at=iso(times.completed_ms),
-            token_usage=to_plain(usage),
-            provider_attempt_timeline=to_plain(timeline),
+            token_usage=tokens,
+            provider_attempt_timeline=attempts,
         ),
         message_id=turn.message_id,
         turn_id=turn.id,
@@ -292,6 +294,15 @@ def _add_answer(tx: Tx, turn: Turn, outcome: RoundOutcome, times: RoundTimes, us
         turn_id=turn.id,
     )
     return WindowItem(seq, AssistantBlocks(blocks=response.blocks), opens_turn=False, source="answers")
+
+
+def shown_timeline(timeline: AttemptTimeline) -> dict[str, Any]:
+    """The attempts of a round, for the records. Where there was only one, what would just repeat it is left out."""
+    shown: dict[str, Any] = to_plain(timeline)
+    if len(timeline.attempts) == 1:
+        shown.pop("active_model_ref", None)
+        shown.pop("aggregated_token_usage", None)
+    return shown
 
 
 def _requested(turn: Turn, outcome: RoundOutcome, now_ms: int) -> list[ToolCall]:

@@ -66,6 +66,8 @@ class LiveTurn:
     #: When it last got somewhere, on the monotonic clock; the watchdog reads it.
     progress_at: float = 0.0
     doing: str = "beginning"
+    #: It has ended and nothing waits for its agent; what comes from now on announces itself.
+    at_rest: bool = False
 
     def abort(self) -> None:
         self.aborting = True
@@ -223,6 +225,7 @@ class TurnDriver:
     def _advance(self, live: LiveTurn, step: Step) -> None:
         live.turn, live.begun, live.used = step.turn, step.begun, live.used + step.used
         live.nanodollars += step.nanodollars
+        live.at_rest = step.at_rest
         self.grow(live, step.added)
 
     def grow(self, live: LiveTurn, added: list[WindowItem]) -> None:

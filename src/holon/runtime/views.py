@@ -10,7 +10,6 @@ import msgspec
 from holon.core.agents import (
     AgentIdentity,
     AgentListEntry,
-    AgentModelState,
     AgentState,
     AgentSummary,
     PostureView,
@@ -31,7 +30,9 @@ from holon.core.turns import Turn, TurnTerminal
 from holon.core.usage import AgentTokenUsage, TokenUsage
 from holon.runtime.admission import require_agent
 from holon.runtime.following import check_cursor
+from holon.runtime.guiding import Guiding
 from holon.runtime.latency import TurnLatency, latencies
+from holon.runtime.modelling import model_state
 from holon.runtime.posture import PostureFacts, lifecycle_hint, scheduling_posture
 from holon.runtime.settings import Settings
 from holon.runtime.standing import read_closure
@@ -92,8 +93,8 @@ class MessageStatus(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Views:
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store, self._settings = store, settings
+    def __init__(self, store: Store, settings: Settings, guiding: Guiding) -> None:
+        self._store, self._settings, self._guiding = store, settings, guiding
 
     async def agents(self) -> list[AgentListEntry]:
         """Public agents, a line each."""
@@ -163,7 +164,7 @@ class Views:
             scheduling_posture=_posture(stored, closure),
             lifecycle=lifecycle_hint(identity.agent_id, state.status),
             closure=closure,
-            model=self._model(state),
+            model=model_state(state, self._settings),
             token_usage=AgentTokenUsage(
                 total=TokenUsage.of(state.total_input_tokens, state.total_output_tokens),
                 total_model_rounds=state.total_model_rounds,
@@ -174,6 +175,7 @@ class Views:
             active_timer_count=len(timers.of_agent(tx, identity.agent_id, active_only=True, limit=1_000)),
             active_external_triggers=[summary_of(trigger)] if trigger else [],
             newest_event_seq=stored.counters.event_seq,
+            loaded_agents_md=self._guiding.sources(identity.agent_id),
         )
 
     def _entry(self, tx: Tx, stored: StoredAgent) -> AgentListEntry:
@@ -186,7 +188,7 @@ class Views:
             pending=stored.state.pending,
             current_run_id=stored.state.current_run_id,
             waiting_reason=closure.waiting_reason,
-            model=self._model(stored.state),
+            model=model_state(stored.state, self._settings),
             active_workspace_id=stored.state.active_workspace_id,
         )
 
@@ -208,15 +210,6 @@ class Views:
             execution=summary.execution,
             newest_event_seq=stored.counters.event_seq,
             oldest_event_seq=stored.counters.oldest_event_seq,
-        )
-
-    def _model(self, state: AgentState) -> AgentModelState:
-        return AgentModelState(
-            source="agent_override" if state.model_override else "runtime_default",
-            runtime_default_model=self._settings.model_default,
-            effective_model=state.model_override or self._settings.model_default,
-            effective_fallback_models=self._settings.model_fallbacks,
-            override_model=state.model_override,
         )
 
 

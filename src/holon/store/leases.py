@@ -55,6 +55,19 @@ class HomeLock:
             self._file = None
 
 
+def holder(path: Path) -> str | None:
+    """Who has the home whose lock this is, in the words that they left there; `None` if it is free."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return file.read().strip() or "another process"
+    except OSError:
+        return None
+    return None
+
+
 def take(tx: Tx, name: str, owner: str) -> int:
     """Makes `owner` the holder and returns its fencing number, one above all earlier ones."""
     row = tx.one(

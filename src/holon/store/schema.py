@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -20,7 +21,7 @@ def migrations() -> tuple[tuple[int, str, str], ...]:
 
 def migrate(connection: sqlite.Connection, path: Path, now_ms: int) -> int:
     """Applies what is missing and returns the version. A database of a newer version is left untouched."""
-    known = migrations()[-1][0]
+    known = known_version()
     if (found := _version(connection)) > known:
         raise sqlite.newer(path, found, known)
     for version, name, sql in migrations():
@@ -40,6 +41,22 @@ def migrate(connection: sqlite.Connection, path: Path, now_ms: int) -> int:
         connection.execute("INSERT INTO schema_migrations VALUES (?, ?, ?)", (version, name, now_ms))
         connection.execute("COMMIT")
     return known
+
+
+def known_version() -> int:
+    """The newest version that this Holon can read."""
+    return migrations()[-1][0]
+
+
+def found_version(path: Path) -> int | None:
+    """The version of a database, looked at and not touched; `None` if there is none yet."""
+    if not path.exists():
+        return None
+    with closing(sqlite.connect(path, read_only=True)) as connection:
+        try:
+            return _version(connection)
+        except sqlite.Error as error:
+            raise sqlite.translate(error, path) from error
 
 
 def _version(connection: sqlite.Connection) -> int:

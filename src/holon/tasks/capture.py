@@ -9,6 +9,7 @@ Standard library only: runs in the runner.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from holon.tasks.folder import OUTPUT, STDERR, STDOUT, TAIL
@@ -59,7 +60,13 @@ class BoundedFile:
         self._tail = bytearray()
         self._tail_total = 0  # bytes that went to the tail, kept or not
         self._shown = 0  # of `_tail_total`, what the tail file has seen
-        self._descriptor = _create(path)
+        self._descriptor = -1  # the file is made when there is something to put into it
+
+    def create(self) -> None:
+        """Also a stream that has said nothing has a file."""
+        if self._descriptor < 0:
+            with suppress(OSError):
+                self._descriptor = os.open(self.path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
 
     def write(self, chunk: bytes) -> None:
         self.total += len(chunk)
@@ -103,18 +110,15 @@ class BoundedFile:
             self._tail_bytes = min(keep, self._tail_bytes)
             missing, tail = self._end(self._tail_bytes)
             end = mark_left_out(missing) + tail if missing else tail
-            if _write(self._descriptor, end) < len(end):
-                self._disk.low, self._tail_bytes = True, 0
+            if self._put(end) < len(end):
+                self._tail_bytes = 0
             self.path.with_name(self.path.name + TAIL).unlink(missing_ok=True)
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
     def copy(self, path: Path) -> BoundedFile:
         """The same bytes under another name, to go on apart."""
         twin = BoundedFile(path, self._head_bytes, self._tail_bytes, self._disk)
         try:
-            twin._head = _write(twin._descriptor, self.path.read_bytes()[: self._head])
+            twin._head = twin._put(self.path.read_bytes()[: self._head]) if self._head else 0
         except OSError:
             self._disk.low = True
         twin.total, twin._tail, twin._tail_total = self.total, self._tail[:], self._tail_total
@@ -124,8 +128,16 @@ class BoundedFile:
     def _append(self, chunk: bytes) -> int:
         if not chunk or (self._head + len(chunk) > ALWAYS_BYTES and not self._disk.has_room()):
             return 0
-        written = _write(self._descriptor, chunk)
-        if written < len(chunk):
+        return self._put(chunk)
+
+    def _put(self, data: bytes) -> int:
+        """How much of it the disk took."""
+        self.create()
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:] if written else data)
+        except OSError:
             self._disk.low = True
         return written
 
@@ -182,21 +194,3 @@ class Capture:
 
     def _files(self) -> list[BoundedFile]:
         return [self.output, *self._apart.values()]
-
-
-def _create(path: Path) -> int:
-    try:
-        return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return -1
-
-
-def _write(descriptor: int, data: bytes) -> int:
-    """How much the disk took."""
-    written = 0
-    try:
-        while written < len(data):
-            written += os.write(descriptor, data[written:] if written else data)
-    except OSError:
-        pass
-    return written

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from holon.core.clock import SystemClock
 from holon.tasks import folder as folders
 from holon.tasks import processes
 from holon.tasks.channel import Channel
-from holon.tasks.failures import CommandSpawnFailed, FolderTaken, InputRefused, refusal
+from holon.tasks.failures import CommandSpawnFailed, CommandUnreachable, FolderTaken, InputRefused, refusal
 from holon.tasks.links import Link
 from holon.tasks.outputs import OutputPreview, preview
 from holon.tasks.protocol import CommandStatus, Order, Outcome, Refused, Started, encode
@@ -142,13 +143,12 @@ class CommandRunner:
         """Returns when the command runs. Raises an `AgentError` that says why it cannot."""
         order = spec.order()
         folders.make_folder(spec.folder)
-        taken = spec.folder / folders.CONTROL
-        if taken.exists():
+        if folders.is_taken(spec.folder):
             raise FolderTaken(f"'{spec.folder}' had a command", hint="give every command a folder of its own")
         async with self._starting:
             for _ in range(2):
                 link = await self._send(order)
-                match await _first_word(link, spec.folder):
+                match await _first_word(link):
                     case Started() as started:
                         return self._keep(spec.folder, started, link)
                     case Refused() as refused:
@@ -156,7 +156,7 @@ class CommandRunner:
                         raise refusal(order, refused)
                     case None:
                         link.close()
-                if taken.exists():
+                if folders.is_taken(spec.folder):
                     raise CommandSpawnFailed(
                         "the command's runner was killed while it started",
                         hint="inspect what the command may have done before you repeat it",
@@ -166,19 +166,22 @@ class CommandRunner:
 
     async def attach(self, folder: Path) -> RunningCommand | Ended | Lost:
         """Finds a command again. Once it is `Lost`, no runner will ever begin in its folder."""
-        while True:
-            link = await _connect(folder)
-            if link:
-                await asyncio.wait([link.first], timeout=FIRST_WORD_S)
-                first = link.first.result() if link.first.done() else folders.started_of(folder)
+        deadline = time.monotonic() + FIRST_WORD_S
+        while time.monotonic() < deadline:
+            if link := await _connect(folder):
+                first = await _first_word(link) or folders.started_of(folder)
                 if isinstance(first, Started):
                     return self._keep(folder, first, link)
                 await link.last  # it hangs up when its status is on disk
                 link.close()
             if status := folders.status_of(folder):
                 return Ended(folder, status)
-            if link or (folder / folders.CONTROL).exists() or folders.close_to_runners(folder):
+            if folders.give_up(folder):
                 return Lost(folder, folders.started_of(folder))
+            await asyncio.sleep(0.01)  # it has a runner that is about to listen, or about to end
+        raise CommandUnreachable(
+            f"the runner of '{folder}' lives, but cannot be reached", hint="free disk space in the home, then try again"
+        )
 
     def _keep(self, folder: Path, started: Started, link: Link) -> RunningCommand:
         running = RunningCommand(folder, started, link)
@@ -199,8 +202,7 @@ def end_lost(folder: Path) -> CommandStatus:
     """Ends what is left of a command without a runner, and writes down that it is lost. A status that is there stands."""
     if status := folders.status_of(folder):
         return status
-    if connection := _dial(folder):
-        connection.close()
+    if not folders.give_up(folder):
         raise FolderTaken(f"the command in '{folder}' has a runner", hint="attach to it")
     started = folders.started_of(folder)
     left = processes.end_session(started) if started else 0
@@ -216,13 +218,9 @@ def end_lost(folder: Path) -> CommandStatus:
     return status
 
 
-async def _first_word(link: Link, folder: Path) -> Started | Refused | None:
-    done, _ = await asyncio.wait([link.first], timeout=FIRST_WORD_S)
-    if done:
-        return link.first.result()
-    if not folders.close_to_runners(folder):
-        link.send(encode("stop", {"force": True}))
-    return None
+async def _first_word(link: Link) -> Started | Refused | None:
+    await asyncio.wait([link.first], timeout=FIRST_WORD_S)
+    return link.first.result() if link.first.done() else None
 
 
 async def _connect(folder: Path) -> Link | None:

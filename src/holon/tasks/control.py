@@ -12,7 +12,6 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from holon.tasks.folder import CONTROL
@@ -45,24 +44,14 @@ class Control:
         if link:
             self._add(link)
 
-    def open(self, folder: Path) -> bool:
-        """Takes the folder; False if it is taken. The name appears when the socket already listens, so that whoever
-        finds it and is refused knows that its runner is gone."""
+    def listen(self) -> None:
+        """In the current directory: a socket's address has at most 107 bytes, so it is made, and found, from inside."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        os.chdir(folder)  # a socket's address has at most 107 bytes: it is made, and found, from inside
-        fresh = f"{CONTROL}.{os.getpid()}"
-        self._listener.bind(fresh)
-        try:
-            os.chmod(fresh, 0o600)
-            self._listener.listen(_BACKLOG)
-            os.link(fresh, CONTROL)
-        except FileExistsError:
-            return False
-        finally:
-            os.unlink(fresh)
+        self._listener.bind(CONTROL)
+        os.chmod(CONTROL, 0o600)
+        self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)
         self._watch(self._listener.fileno(), select.POLLIN, self._accept)
-        return True
 
     def welcome(self, started: Started) -> None:
         self._started = started

@@ -35,6 +35,13 @@ class InputRefused(AgentError):
     status = 409
 
 
+class CommandUnreachable(AgentError):
+    """It runs, but its runner does not answer."""
+
+    code = "command_unreachable"
+    status = 503
+
+
 class FolderTaken(DeveloperError):
     """A folder belongs to one command for ever."""
 
@@ -55,6 +62,12 @@ def refusal(order: Order, refused: Refused) -> AgentError:
             return WorkdirUnusable(
                 f"the workdir '{order.cwd}' cannot be entered ({refused.detail})",
                 hint="choose a directory that this user may enter",
+                **details,
+            )
+        case (stem.FOLDER, _):
+            return CommandSpawnFailed(
+                f"the command's folder cannot be used: {refused.detail}",
+                hint="the operator must free disk space in the home",
                 **details,
             )
         case (stem.EXEC, errno.E2BIG):

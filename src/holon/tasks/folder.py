@@ -1,7 +1,8 @@
 """A command's folder: what it is called, who may begin in it, and the two small files that say how far it came.
 
-    control       the runner's socket; whoever makes this name first owns the folder, and nobody can afterwards
-    started.json  which process it is; written before the command runs
+    started.json  which process it is. Whoever makes this name first owns the folder, and nobody can afterwards; its
+                  runner keeps it locked for as long as it lives
+    control       the runner's socket, once the command has run for a moment
     status.json   how it ended
     output.log    what it wrote, both streams as they came (or the terminal's transcript)
     stdout.log    the streams apart, once stderr was used: until then output.log is stdout
@@ -14,6 +15,7 @@ Standard library only: daemon and runner both use it.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -46,21 +48,50 @@ def started_of(folder: Path) -> Started | None:
         return None
 
 
-def write_started(folder: Path, started: Started) -> None:
-    """Not flushed: it names processes, and these do not survive what a flush would."""
-    _write(folder / f"{STARTED}.new", json.dumps(started._asdict()), flush=False)
-    os.rename(folder / f"{STARTED}.new", folder / STARTED)
+def is_taken(folder: Path) -> bool:
+    return (folder / STARTED).exists()
+
+
+def take_folder(folder: Path, started: Started) -> bool:
+    """For the runner, before the command runs: False if the folder is taken or was given up. The lock ends with this
+    process. Nothing is flushed: it names processes, and these do not survive what a flush is for."""
+    try:
+        descriptor = os.open(folder / STARTED, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if os.fstat(descriptor).st_size:
+        return False  # given up between the two lines above
+    _write_all(descriptor, json.dumps(started._asdict()))
+    return True
+
+
+def give_up(folder: Path) -> bool:
+    """True if no runner lives here; from then on none ever will."""
+    try:
+        descriptor = os.open(folder / STARTED, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return True  # there is no folder
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(descriptor).st_size:
+            _write_all(descriptor, "{}")
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def write_status(folder: Path, status: CommandStatus) -> None:
     """On disk when it returns, whole or not at all."""
     text = json.dumps(status._asdict())
     try:
-        _write(folder / f"{STATUS}.new", text, flush=True)
+        _write(folder / f"{STATUS}.new", text, os.O_CREAT | os.O_TRUNC)
         os.rename(folder / f"{STATUS}.new", folder / STATUS)
     except OSError:
         # A full disk: started.json has a block already, and nobody needs it once the command has ended.
-        _write(folder / STARTED, text, flush=True, create=False)
+        _write(folder / STARTED, text, 0)
         os.rename(folder / STARTED, folder / STATUS)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -69,29 +100,20 @@ def write_status(folder: Path, status: CommandStatus) -> None:
         os.close(descriptor)
 
 
-def close_to_runners(folder: Path) -> bool:
-    """True if no runner has begun here, and from now on none can."""
+def _write(path: Path, text: str, flags: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | flags, 0o600)
     try:
-        os.close(os.open(folder / CONTROL, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        return not (folder / CONTROL).is_socket()
-    except FileNotFoundError:
-        return True  # there is no folder
-    return True
-
-
-def _write(path: Path, text: str, *, flush: bool, create: bool = True) -> None:
-    flags = os.O_WRONLY | (os.O_CREAT | os.O_TRUNC if create else 0)
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        data = text.encode()
-        if os.write(descriptor, data) < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        os.ftruncate(descriptor, len(data))
-        if flush:
-            os.fsync(descriptor)
+        _write_all(descriptor, text)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _write_all(descriptor: int, text: str) -> None:
+    data = text.encode()
+    if os.write(descriptor, data) < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.ftruncate(descriptor, len(data))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

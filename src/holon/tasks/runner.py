@@ -23,10 +23,13 @@ from pathlib import Path
 from holon.tasks import processes
 from holon.tasks.capture import TAIL_PAUSE_S, Capture
 from holon.tasks.control import Control, Requests
-from holon.tasks.folder import STDERR, STDOUT, write_started, write_status
+from holon.tasks.folder import STDERR, STDOUT, take_folder, write_status
 from holon.tasks.protocol import CommandStatus, InputReply, Order, Outcome, Refused, Started, StopReason, StopReply
-from holon.tasks.stem import TERMINAL, Stem
+from holon.tasks.stem import FOLDER, TERMINAL, Stem
 
+#: How long a command has run when its socket appears; and until the next attempt, if the disk does not take it.
+LISTEN_AFTER_S = 0.05
+LISTEN_AGAIN_S = 5.0
 READ_BYTES = 65_536
 #: Input that waits until the command reads it.
 INPUT_BYTES = 1_048_576
@@ -44,6 +47,7 @@ class Runner(Requests):
         self._poll = select.poll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._control = Control(self, self.watch, self.unwatch, link)
+        self._capture = Capture(self._folder, order.head_bytes, order.tail_bytes, order.disk_floor_bytes)
         self._streams: dict[int, str] = {}
         self._input = -1
         self._pending = bytearray()
@@ -59,19 +63,20 @@ class Runner(Requests):
         self._due: dict[Callable[[], None], float] = {}
 
     def run(self, raw_order: bytes) -> None:
-        if not self._control.open(self._folder):
-            return  # the folder is somebody else's, or was given up
         self._started = self._describe()
-        write_started(self._folder, self._started)
-        self._capture = Capture(
-            self._folder, self._order.head_bytes, self._order.tail_bytes, self._order.disk_floor_bytes
-        )
-        if refused := self._begin(raw_order):
-            self._capture.close()
+        try:
+            if not take_folder(self._folder, self._started):
+                return  # it is somebody else's, or was given up
+            os.chdir(self._folder)
+            refused = self._begin(raw_order)
+        except OSError as error:
+            refused = Refused(FOLDER, error.errno or 0, str(error))
+        if refused:
             self._control.tell("refused", refused)
             write_status(self._folder, CommandStatus(Outcome.NOT_STARTED, detail=refused.detail))
             return
         self._control.welcome(self._started)
+        self._due[self._listen] = time.monotonic() + LISTEN_AFTER_S
         self._loop()
         self._finish()
 
@@ -103,11 +108,15 @@ class Runner(Requests):
     # ---- starting
 
     def _describe(self) -> Started:
-        pid = self._stem.pid
-        now_ms = time.time_ns() // 1_000_000
-        began = processes.started_at(pid)
-        order = self._order
-        return Started(pid, os.getpid(), now_ms, processes.boot_id(), began, order.tty, order.accepts_input)
+        return Started(
+            pid=self._stem.pid,
+            runner_pid=os.getpid(),
+            started_at_ms=time.time_ns() // 1_000_000,
+            boot_id=processes.boot_id(),
+            pid_started_at=self._stem.started_at,
+            tty=self._order.tty,
+            accepts_input=self._order.accepts_input,
+        )
 
     def _begin(self, raw_order: bytes) -> Refused | None:
         stem, order = self._stem, self._order
@@ -138,6 +147,14 @@ class Runner(Requests):
         if order.time_limit_s is not None:
             self._due[self._time_out] = time.monotonic() + order.time_limit_s
         return refused
+
+    def _listen(self) -> None:
+        """Most commands are short: only one that lasts needs to be found by others."""
+        self._capture.output.create()
+        try:
+            self._control.listen()
+        except OSError:
+            self._due[self._listen] = time.monotonic() + LISTEN_AGAIN_S
 
     def _hear_signals(self) -> None:
         heard, told = os.pipe()
@@ -297,6 +314,7 @@ class Runner(Requests):
         self._capture.close()
         status = self._status()
         self._control.tell("ended", status)  # those who wait need not wait for the disk
+        self._capture.output.create()
         write_status(self._folder, status)
 
     def _status(self) -> CommandStatus:

@@ -19,13 +19,14 @@ from holon.tasks import processes
 from holon.tasks.protocol import Order, Refused, decode, encode
 
 #: The steps of becoming a command, as `Refused` names them.
-WORKDIR, LIMITS, TERMINAL, EXEC = "workdir", "limits", "terminal", "exec"
+FOLDER, TERMINAL, WORKDIR, LIMITS, EXEC = "folder", "terminal", "workdir", "limits", "exec"
 
 
 class Stem(NamedTuple):
     """The runner's side of it."""
 
     pid: int
+    started_at: int
     #: Its ends of the command's three streams.
     stdin: int
     stdout: int
@@ -59,7 +60,7 @@ def plant() -> Stem:
             os._exit(127)
     for number in (stdin[0], stdout[1], stderr[1], go[0], fate[1]):
         os.close(number)
-    return Stem(pid, stdin[1], stdout[0], stderr[0], go[1], fate[0])
+    return Stem(pid, processes.started_at(pid), stdin[1], stdout[0], stderr[0], go[1], fate[0])
 
 
 def restore_signals() -> None:

@@ -9,6 +9,7 @@ Standard library only. Started without site packages, with an empty environment.
 
 from __future__ import annotations
 
+import array  # noqa: F401 - `recv_fds` imports it when it is called: once here, not once in each runner
 import gc
 import os
 import select
@@ -26,6 +27,8 @@ from holon.tasks.runner import Runner
 from holon.tasks.stem import plant, restore_signals
 
 SPARES = 2
+#: How long it lets a command begin before it replaces the spare that took it, if there is another one.
+REST_S = 0.02
 #: Before it forks again, if it cannot, or if a spare died unused.
 PAUSE_S = 0.1
 _PID = struct.Struct("I")
@@ -58,8 +61,12 @@ class Zygote:
         poll.register(self._taken, select.POLLIN)
         poll.register(self._heard, select.POLLIN)
         while True:
-            self._fill()
-            ready = {descriptor for descriptor, _ in poll.poll()}
+            if not self._spares:
+                self._fill()
+            # With one spare left there is time: the command that was just started needs the processor more.
+            ready = {descriptor for descriptor, _ in poll.poll(REST_S * 1000 if len(self._spares) < SPARES else None)}
+            if not ready:
+                self._fill()
             if self._channel.fileno() in ready:
                 return
             if self._taken in ready:

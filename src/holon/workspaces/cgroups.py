@@ -1,7 +1,7 @@
-"""Control groups: limits that hold for all of an agent's confined processes together, where the machine lets us set them.
+"""Control groups: limits for all of an agent's confined processes together, where the machine lets us set them.
 
-Needed beside the limits of single processes: those do not add up, and the number of processes is not limited for root at
-all. One group an agent stays for as long as the agent has confined commands; `clear` removes those that are empty.
+Needed beside the limits of single processes: those do not add up, and the number of processes is not limited for root
+at all. One group an agent stays for as long as there are commands in it; `clear` removes those that are empty.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PREFIX = "holon-"
-#: Joins each group before `--`, then becomes the command after it. The number of the process stays the same.
-_JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
+#: Shell: joins each group that is named before `--`, then becomes the command after it, under the same process number.
+JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
 
 
 class Controllers(NamedTuple):
@@ -32,18 +32,18 @@ def controllers() -> Controllers:
     return Controllers(memory=_usable("memory"), processes=_usable("pids"))
 
 
-def joining(name: str, *, memory_bytes: int, processes: int) -> list[str]:
-    """The beginning of a command line that runs the rest in the agent's group; empty where there are no groups."""
-    limits = {"memory": memory_bytes, "pids": processes}
+def folders(name: str, *, memory_bytes: int, processes: int) -> list[Path]:
+    """The groups of this name with these limits, made if they are not there; none where that is not allowed."""
     found = controllers()
-    folders: dict[Path, None] = {}
-    for controller, base in (("memory", found.memory), ("pids", found.processes)):
+    wanted = (("memory", found.memory, memory_bytes), ("pids", found.processes, processes))
+    joined: dict[Path, None] = {}
+    for controller, base, value in wanted:
         if base is not None:
             folder = base / f"{_PREFIX}{re.sub('[^A-Za-z0-9_-]', '-', name)}"
             folder.mkdir(exist_ok=True)
-            _limit(folder, controller, limits[controller])
-            folders[folder] = None
-    return _joining(list(folders)) if folders else []
+            _limit(folder, controller, value)
+            joined[folder] = None
+    return list(joined)
 
 
 def clear() -> None:
@@ -54,19 +54,23 @@ def clear() -> None:
                 folder.rmdir()
 
 
-def _joining(folders: list[Path]) -> list[str]:
-    return ["/bin/sh", "-c", _JOIN, "sh", *map(str, folders), "--"]
-
-
 def _limit(folder: Path, controller: str, value: int) -> None:
-    """Writes the first limit file that this version of control groups has, and forbids swapping around it."""
-    names = {"pids": ("pids.max",), "memory": ("memory.max", "memory.limit_in_bytes")}[controller]
-    present = next(name for name in names if (folder / name).exists())
-    (folder / present).write_text(str(value))
-    for name, amount in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", value)):
-        if controller == "memory":
-            with suppress(OSError):
-                (folder / name).write_text(str(amount))
+    """Sets the limit in the words of whichever version of control groups this is; swap does not widen it."""
+    if controller == "pids":
+        (folder / "pids.max").write_text(str(value))
+    elif (folder / "memory.max").exists():
+        (folder / "memory.max").write_text(str(value))
+        _write_if_there(folder / "memory.swap.max", 0)
+    else:
+        # The sum with swap is never below the limit itself, also not on the way.
+        _write_if_there(folder / "memory.memsw.limit_in_bytes", -1)
+        (folder / "memory.limit_in_bytes").write_text(str(value))
+        _write_if_there(folder / "memory.memsw.limit_in_bytes", value)
+
+
+def _write_if_there(file: Path, value: int) -> None:
+    if file.exists():
+        file.write_text(str(value))
 
 
 def _usable(controller: str) -> Path | None:
@@ -77,9 +81,11 @@ def _usable(controller: str) -> Path | None:
         except OSError:
             continue
         try:
-            _limit(folder, controller, 1 << 30)
-            subprocess.run([*_joining([folder]), "true"], check=True, capture_output=True, timeout=10)
-        except (OSError, StopIteration, subprocess.SubprocessError):
+            _limit(folder, controller, {"memory": 1 << 30, "pids": 1 << 10}[controller])
+            subprocess.run(
+                ["/bin/sh", "-c", JOIN, "sh", folder, "--", "true"], check=True, capture_output=True, timeout=10
+            )
+        except (OSError, subprocess.SubprocessError):
             continue
         else:
             return base
@@ -107,7 +113,7 @@ def _candidates(controller: str) -> list[Path]:
 
 def _own_groups() -> dict[str, str]:
     """Our group by controller; the empty name is the second version's."""
-    found = {}
+    found: dict[str, str] = {}
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, names, path = line.split(":", 2)

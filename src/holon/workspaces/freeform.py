@@ -97,7 +97,7 @@ class _Reader:
         return FilePatch(PatchAction.DELETE, path, first)
 
     def _update(self, path: str, first: int) -> FilePatch:
-        target = path
+        target = None
         if self.more() and self.lines[self.at].startswith(_MOVE):
             target = _name(self.lines[self.at], _MOVE, self.at + 1)
             self.at += 1
@@ -107,7 +107,7 @@ class _Reader:
                 break
             hunks.append(self._hunk())
         self._refuse_rest("begin each line of a hunk with ' ' (unchanged), '-' (old) or '+' (new)")
-        if target != path:
+        if target is not None:
             return FilePatch(PatchAction.MOVE, target, first, from_path=path, hunks=tuple(hunks))
         if not hunks:
             raise invalid(first, f"the section of {path!r} changes nothing", "give it a hunk that begins with @@")

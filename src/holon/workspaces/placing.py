@@ -6,7 +6,8 @@ if the lines are in one place only. What a hunk does not speak of (line ends, a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -113,9 +114,7 @@ class _File:
             return [hunk.old_start - 1]
         if not hunk.anchors:
             return list(islice(self.fits(hunk, start), MAX_CANDIDATES + 1))
-        everywhere = list(self.fits(hunk, start))
-        firsts = {next((at for at in everywhere if at > anchor), None) for anchor in self._anchored(hunk, start)}
-        return sorted(at for at in firsts if at is not None)
+        return sorted(_next_after(self._anchored(hunk, start), list(self.fits(hunk, start))))
 
     def find_applied(self, hunk: Hunk, start: int, trusted: bool) -> int | None:
         """Where the hunk's result stands already, if it does and if its lines are telling enough to say so."""
@@ -154,14 +153,21 @@ class _File:
         return [anchor + 1 for anchor in self._anchored(hunk, start)]
 
     def _anchored(self, hunk: Hunk, start: int) -> list[int]:
-        """The lines on which the last anchor stands, after all earlier ones. Anchors are compared without margins."""
+        """Where the last anchor stands: the first one after each place of those before it. Margins do not count."""
         if not hunk.anchors:
             return []
-        *outer, last = [anchor.strip() for anchor in hunk.anchors]
-        at = max(0, start - 1)  # the anchor may be the line on which the hunk before it ended
-        for anchor in outer:
-            at = next((i for i in range(at, len(self.lines)) if self.margins[i] == anchor), len(self.lines)) + 1
-        return [i for i in range(at, len(self.lines)) if self.margins[i] == last]
+        first, *inner = [[i for i, text in enumerate(self.margins) if text == it.strip()] for it in hunk.anchors]
+        # An anchor may be the line on which the hunk before it ended.
+        places = {at for at in first if at >= start - 1}
+        for standing in inner:
+            places = _next_after(places, standing)
+        return sorted(places)
+
+
+def _next_after(places: Iterable[int], ordered: Sequence[int]) -> set[int]:
+    """For each place, the first number after it, where there is one."""
+    found = (bisect_right(ordered, place) for place in places)
+    return {ordered[index] for index in found if index < len(ordered)}
 
 
 def _occurrences(keys: Sequence[str], wanted: Sequence[str], start: int) -> Iterator[int]:

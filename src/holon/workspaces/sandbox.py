@@ -20,8 +20,9 @@ from pathlib import Path
 
 from holon.core.errors import AgentError
 from holon.core.policy import Guarantee
-from holon.workspaces import cgroups
+from holon.workspaces import limits
 from holon.workspaces.binds import Bind, of_repository, ordered
+from holon.workspaces.limits import Limits
 from holon.workspaces.places import private_places, real, refuse_private, refuse_system
 from holon.workspaces.system_view import system_view
 
@@ -105,8 +106,8 @@ def probe() -> SandboxProbe:
                 reason=f"bubblewrap {version} works",
                 executable=executable,
                 version=version,
-                memory_limit=_memory_limit(),
-                process_limit=_process_limit(),
+                memory_limit=limits.memory_guarantee(),
+                process_limit=limits.process_guarantee(),
             )
         problems.append(f"{executable}: {problem}")
     if not problems:
@@ -122,13 +123,20 @@ def argv_prefix(spec: SandboxSpec) -> list[str]:
             f"this agent's commands run only in a sandbox, and there is none here: {found.reason}",
             hint="an operator makes bubblewrap work, or chooses host_local for this agent",
         )
-    joining = cgroups.joining(spec.group, memory_bytes=spec.memory_bytes, processes=spec.processes)
-    return [*joining, *_prefix(found.executable, spec)]
+    try:
+        return _prefix(found.executable, spec)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"the limits of group {spec.group!r} cannot be set: {error.strerror}",
+            hint="the agent's running commands may use more than the new limits allow: wait for them, or stop them",
+        ) from error
 
 
 def _prefix(executable: str, spec: SandboxSpec) -> list[str]:
     ends = ["--new-session", "--die-with-parent"] if spec.ends is Ends.WITH_PARENT else []
+    limited = _limits(spec)
     return [
+        *limits.outside(limited),
         # A fresh environment: bubblewrap stays in the sandbox as process 1, where its own can be read.
         *("/usr/bin/env", "-i", "PATH=/usr/bin:/bin", executable),
         *_NAMESPACES,
@@ -140,7 +148,7 @@ def _prefix(executable: str, spec: SandboxSpec) -> list[str]:
         "--clearenv",
         *(argument for name, value in _environment(spec).items() for argument in ("--setenv", name, value)),
         *("--chdir", str(_cwd(spec)), "--"),
-        *_limits(spec),
+        *limits.inside(limited),
     ]
 
 
@@ -181,35 +189,14 @@ def _environment(spec: SandboxSpec) -> dict[str, str]:
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", **spec.env, "HOME": HOME, "TMPDIR": "/tmp"}
 
 
-def _limits(spec: SandboxSpec) -> list[str]:
-    """Set inside, where only the sandbox's own processes are counted, and where nobody has the right to raise them."""
-    limits = {
-        "core": 0,
-        "data": spec.memory_bytes,  # not the address space: many runtimes reserve far more of it than they use
-        "nproc": spec.processes,
-        "nofile": spec.open_files,
-        **({"cpu": spec.cpu_seconds} if spec.cpu_seconds else {}),
-    }
-    if program := shutil.which("prlimit", path="/usr/bin:/bin"):
-        return [program, *(f"--{name}={value}:{value}" for name, value in limits.items())]
-    settings = "; ".join(
-        f"ulimit -{option} {limits[name] // unit}"
-        for name, option, unit in (("core", "c", 1), ("data", "d", 1024), ("nofile", "n", 1), ("cpu", "t", 1))
-        if name in limits
+def _limits(spec: SandboxSpec) -> Limits:
+    return Limits(
+        memory_bytes=spec.memory_bytes,
+        processes=spec.processes,
+        open_files=spec.open_files,
+        cpu_seconds=spec.cpu_seconds,
+        group=spec.group,
     )
-    processes = f"ulimit -u {spec.processes} 2>/dev/null || ulimit -p {spec.processes}"  # bash says u, dash says p
-    return ["/bin/sh", "-c", f'{settings}; {processes}; exec "$@"', "sh"]
-
-
-def _memory_limit() -> Guarantee:
-    """Without a control group each process is limited, and so is their number, but not their sum."""
-    return Guarantee.HARD_ENFORCED if cgroups.controllers().memory else Guarantee.RUNTIME_SHAPED
-
-
-def _process_limit() -> Guarantee:
-    """The kernel does not limit the processes of root, not even of root in a namespace."""
-    counted = cgroups.controllers().processes is not None or os.geteuid() != 0
-    return Guarantee.HARD_ENFORCED if counted else Guarantee.NOT_ENFORCED
 
 
 def _executables() -> list[str]:

@@ -7,39 +7,25 @@ from pathlib import Path
 
 #: Read-only, whole. What is a link on this machine (`/bin` to `usr/bin`) is a link inside.
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-#: Chosen one by one: /etc also has password hashes, host keys and tokens.
+#: Chosen one by one: /etc also has password hashes, host keys and tokens. Few, because each mount costs time.
 _SETTINGS = (
     "alternatives",
-    "bash.bashrc",
-    "ca-certificates",
-    "crypto-policies",
-    "debian_version",
     "group",
-    "host.conf",
     "hosts",
     "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "locale.conf",
     "localtime",
-    "mime.types",
     "nsswitch.conf",
     "os-release",
     "passwd",
     "pki/ca-trust/extracted",
     "pki/tls/certs",
-    "profile",
-    "protocols",
-    "services",
     "ssl/certs",
     "ssl/openssl.cnf",
-    "terminfo",
-    "timezone",
 )
-_NETWORK_SETTINGS = ("gai.conf", "resolv.conf")
-#: The kernel's own settings take a write from root's number, whatever rights it has left.
-_KERNEL_SETTINGS = ("acpi", "asound", "bus", "driver", "fs", "irq", "scsi", "sys", "sysrq-trigger")
-_KERNEL_SECRETS = ("kcore", "keys", "kmsg", "kpagecount", "kpageflags", "mtrr", "sched_debug", "timer_list")
+_NETWORK_SETTINGS = ("resolv.conf", "services")
+#: The kernel takes a write to its settings from root's number, whatever rights it has left, also in a namespace: the
+#: one for core dumps names a program that runs outside.
+_KERNEL_SETTINGS = ("fs", "sys", "sysrq-trigger")
 
 
 def system_view(*, network: bool, tmp_size: int, home: str) -> list[str]:
@@ -48,10 +34,9 @@ def system_view(*, network: bool, tmp_size: int, home: str) -> list[str]:
     tmpfs = ("--perms", "1777", "--size", str(tmp_size), "--tmpfs")
     return [
         *(argument for name in _PROGRAMS for argument in _as_it_is(Path(name))),
-        *(argument for name in settings for argument in _content(Path("/etc") / name)),
+        *(argument for name in settings for argument in _setting(Path("/etc") / name)),
         *("--proc", "/proc"),
         *(argument for name in _KERNEL_SETTINGS for argument in _read_only(Path("/proc") / name)),
-        *(argument for name in _KERNEL_SECRETS for argument in _masked(Path("/proc") / name)),
         *("--dev", "/dev"),
         *(*tmpfs, "/dev/shm"),
         *("--remount-ro", "/dev"),
@@ -67,14 +52,13 @@ def _as_it_is(path: Path) -> list[str]:
     return _read_only(path)
 
 
-def _content(path: Path) -> list[str]:
-    """What a name leads to: links in /etc lead to places that are not there inside."""
-    return ["--ro-bind", os.path.realpath(path), str(path)] if path.exists() else []
+def _setting(path: Path) -> list[str]:
+    """A link into the programs stays a link, which costs nothing; other links lead to what is not there inside."""
+    target = os.path.realpath(path)
+    if not os.path.exists(target):
+        return []
+    return ["--symlink", target, str(path)] if target.startswith("/usr/") else ["--ro-bind", target, str(path)]
 
 
 def _read_only(path: Path) -> list[str]:
     return ["--ro-bind", str(path), str(path)] if path.exists() else []
-
-
-def _masked(path: Path) -> list[str]:
-    return ["--ro-bind", "/dev/null", str(path)] if path.exists() else []

@@ -1,0 +1,1 @@
+"""Skills: found when needed, loaded once, never lost."""
