@@ -21,6 +21,7 @@ from holon.core.policy import ExecutionProfile, ExecutionSnapshot
 from holon.core.triggers import TriggerSummary
 from holon.core.turns import TurnTerminal
 from holon.core.usage import AgentTokenUsage, TokenUsage
+from holon.core.workspaces import ActiveWorkspace
 
 
 class AgentKind(StrEnum):
@@ -136,6 +137,8 @@ class AgentState(Record, frozen=True, kw_only=True):
     model_override: str | None = None
     attached_workspaces: list[str] = msgspec.field(default_factory=list)
     active_workspace_id: str = "agent_home"
+    #: The execution root that the agent has entered; without one it is its own home.
+    active_workspace: ActiveWorkspace | None = None
     cwd: str | None = None
     worktree_session: dict[str, Any] | None = None
     pending_wake_hints: int = 0

@@ -438,3 +438,32 @@ class OperatorNotified(EventPayload, frozen=True, kw_only=True):
     requested_by_agent_id: str
     target_operator_boundary: str
     message: str
+
+
+# Workspaces and commands
+
+
+@event_kind("workspace_used", L.VERBOSE, C.WORKSPACE)
+class WorkspaceUsed(EventPayload, frozen=True, kw_only=True):
+    workspace_id: str
+    execution_root: str
+    mode: str
+
+
+@event_kind("workspace_detached", L.VERBOSE, C.WORKSPACE)
+class WorkspaceDetached(EventPayload, frozen=True, kw_only=True):
+    workspace_id: str
+
+
+@event_kind("worktree_created", L.VERBOSE, C.WORKSPACE)
+class WorktreeCreated(EventPayload, frozen=True, kw_only=True):
+    path: str
+    branch: str
+
+
+@event_kind("task_reattached", L.VERBOSE, C.TASK)
+class TaskReattached(EventPayload, frozen=True, kw_only=True):
+    """A restart found a command that outlived the process which started it."""
+
+    task_id: str
+    found: str

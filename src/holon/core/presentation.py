@@ -196,6 +196,10 @@ _SENTENCES: dict[str, _Say] = {
         f"Trigger delivered ({p['disposition']})" + (f" by {p['source']}" if p.get("source") else "")
     ),
     "operator_notification_requested": lambda p: p["message"],
+    "workspace_used": lambda p: f"Works in {p['execution_root']} ({p['mode']})",
+    "workspace_detached": lambda p: f"Workspace {p['workspace_id']} detached",
+    "worktree_created": lambda p: f"Worktree {p['path']} on branch {p['branch']}",
+    "task_reattached": lambda p: f"Task {p['task_id']} found again after a restart: {p['found']}",
     "task_created": lambda p: f"{p['task_kind']} {p['task_id']} created",
     "task_status_updated": lambda p: f"Task {p['task_id']} is {p['status']}",
 }

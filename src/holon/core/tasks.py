@@ -196,6 +196,8 @@ class TaskStatusSnapshot(Record, frozen=True, kw_only=True):
     command: CommandTaskStatusSnapshot | None = None
     child_agent_id: str | None = None
     child_supervision: ChildSupervision | None = None
+    #: What the parent sees of its child: phase, waits, newest briefs.
+    child_observability: dict[str, Any] | None = None
 
 
 class TaskListEntry(Record, frozen=True, kw_only=True):

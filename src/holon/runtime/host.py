@@ -28,14 +28,18 @@ from holon.runtime import status
 from holon.runtime.admission import Admission, Inbox, admit
 from holon.runtime.beginning import Assembly
 from holon.runtime.children import Children
+from holon.runtime.command_tasks import CommandTasks
 from holon.runtime.directory import Directory
 from holon.runtime.dispatcher import Dispatcher
 from holon.runtime.following import Following
 from holon.runtime.guiding import Guiding
+from holon.runtime.hands import Hands
+from holon.runtime.housing import Housing
 from holon.runtime.inspection import Inspection
 from holon.runtime.keeping import Keeping
 from holon.runtime.lifecycle import Lifecycle
 from holon.runtime.modelling import Modelling
+from holon.runtime.overseeing import Overseer
 from holon.runtime.pricing import Pricing
 from holon.runtime.pulse import Pulse
 from holon.runtime.recovery import Recovered, recover
@@ -47,9 +51,13 @@ from holon.runtime.views import Views
 from holon.runtime.waking import Waking
 from holon.runtime.windows import Windows
 from holon.store import Store, Tx, agents, leases
+from holon.tasks.commands import CommandRunner
+from holon.tools.commands import command_tools
 from holon.tools.delegation import delegation_tools
 from holon.tools.registry import CallContext, Tool, ToolRegistry
 from holon.tools.rest import SLEEP, enqueue_tool
+from holon.tools.tasking import task_tools
+from holon.tools.workspace import workspace_tools
 
 log = logging.getLogger("holon.host")
 
@@ -82,8 +90,23 @@ class Host:
         self.views = Views(store, settings, self.guiding)
         self.agents = Directory(store, settings.agents_dir, default, self._kick)
         self.children = Children(self.agents, self.views, settings.agents_dir, limits, store.clock.now_ms)
+        secrets = [settings.control_token] if settings.control_token else []
+        self.housing = Housing(store, settings.home, settings.backend, secrets)
+        self.commands = CommandTasks(store, CommandRunner(settings.home / "run"), limits, self._kick)
+        hands = Hands(
+            store, self.housing, self.commands, settings.default_tool_output_tokens, settings.max_tool_output_tokens
+        )
+        self.overseer = Overseer(store, self.commands, limits, self._kick, self._abort_live)
         self.registry = ToolRegistry.of(
-            [SLEEP, enqueue_tool(self._follow_up), *delegation_tools(self.children), *tools]
+            [
+                SLEEP,
+                enqueue_tool(self._follow_up),
+                *delegation_tools(self.children),
+                *command_tools(hands),
+                *task_tools(self.overseer),
+                *workspace_tools(self.housing),
+                *tools,
+            ]
         )
         self._windows, self._tools = Windows(), self.registry.specs()
         driver = TurnDriver(
@@ -137,6 +160,7 @@ class Host:
         """Leaves every open turn where it stands, on disk; the next start takes it up."""
         await self.pulse.close()
         await self.dispatcher.close()
+        await self.commands.close()
         self.events.close()
         await self.providers.close()
         self.store.close()
@@ -183,6 +207,7 @@ class Host:
         self.events.start()
         recovered = await self.store.write(self._recover, at=Transition.HOST_RECOVER)
         await self.agents.ensure_default()
+        await self.commands.recover()
         for turn in recovered.resume:
             self.dispatcher.take_up(turn)
         for agent_id in recovered.ready:
@@ -236,6 +261,10 @@ class Host:
 
     def _kick(self, agent_id: str) -> None:
         self.dispatcher.kick(agent_id)
+
+    def _abort_live(self, agent_id: str) -> None:
+        if (live := self.dispatcher.live.get(agent_id)) is not None:
+            live.abort()
 
     def _lost_the_home(self) -> None:
         """Another process took over: this one must not go on."""

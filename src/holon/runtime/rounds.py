@@ -44,7 +44,7 @@ from holon.runtime.calls import add_results
 from holon.runtime.prompting import Sent, book_call
 from holon.runtime.settling import settle
 from holon.runtime.sleeping import start_sleep
-from holon.runtime.standing import held
+from holon.runtime.standing import held, with_status
 from holon.store import Tx, agents, queue, transcript, turns
 from holon.tools.envelope import ToolError, receipt
 from holon.tools.registry import ToolOutcome, ToolRegistry
@@ -161,6 +161,8 @@ def record_results(tx: Tx, turn: Turn, results: list[CallResult], registry: Tool
     current = turns.get(tx, turn.id)
     assert stored is not None and current is not None
     turn, state = msgspec.structs.replace(current, crashes=0), stored.state
+    if state.status is AgentStatus.AWAITING_TASK:
+        state = with_status(tx, state, AgentStatus.AWAKE_RUNNING, "the wait for a task is over")
     for result in results:
         state = _add_result(tx, turn, state, result)
     if turn.abort_requested:

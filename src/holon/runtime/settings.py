@@ -17,6 +17,7 @@ from holon.context.padding import PaddingMode
 from holon.core.errors import InvalidSettings
 from holon.core.limits import Limits
 from holon.core.retention import RetentionPolicy
+from holon.workspaces.policies import BackendChoice
 
 AUTH_MODES = ("auto", "required", "disabled")
 
@@ -36,6 +37,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retention: RetentionPolicy = RetentionPolicy()
     event_heartbeat_ms: int = 15_000
     padding: PaddingMode = PaddingMode.AUTO
+    #: How commands are confined, and how much of what they print a model sees (tokens: default, most).
+    backend: BackendChoice = BackendChoice.HOST_LOCAL
+    default_tool_output_tokens: int = 8_000
+    max_tool_output_tokens: int = 64_000
     #: The operator's own entries in the model table, and the providers that they configured.
     models: dict[str, Any] = msgspec.field(default_factory=dict)
     providers: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -116,6 +121,27 @@ SETTINGS: tuple[SettingLine, ...] = (
         "auto|always|never",
         "HOLON_CONTEXT_PADDING",
         "whether a short prompt is filled up to a provider's cache floor: auto does it where it pays",
+    ),
+    SettingLine(
+        "execution.backend",
+        "backend",
+        "host_local|sandboxed|auto",
+        "HOLON_EXECUTION_BACKEND",
+        "how commands are confined: host_local is not, sandboxed needs bubblewrap, auto takes what is there",
+    ),
+    SettingLine(
+        "runtime.default_tool_output_tokens",
+        "default_tool_output_tokens",
+        "number",
+        "HOLON_DEFAULT_TOOL_OUTPUT_TOKENS",
+        "how much of a command's output a model sees if it does not ask for more",
+    ),
+    SettingLine(
+        "runtime.max_tool_output_tokens",
+        "max_tool_output_tokens",
+        "number",
+        "HOLON_MAX_TOOL_OUTPUT_TOKENS",
+        "how much of a command's output a model may ask for",
     ),
     SettingLine("models", "models", "object", "HOLON_MODELS", "own entries in the model table, by model reference"),
     SettingLine("providers", "providers", "object", "HOLON_PROVIDERS", "own providers: transport, base_url, key"),
@@ -238,6 +264,8 @@ def _parsed(line: SettingLine, value: Any) -> dict[str, Any]:
                 return {line.field: value}
             case "auto|always|never":
                 return {line.field: PaddingMode(value)}
+            case "host_local|sandboxed|auto":
+                return {line.field: BackendChoice(value)}
             case "object":
                 parsed = json.loads(value) if isinstance(value, str) else value
                 if not isinstance(parsed, dict):

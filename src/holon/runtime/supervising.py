@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from holon.core.agents import AgentState, AgentStatus, RegistryStatus
@@ -20,21 +18,9 @@ from holon.core.messages import (
     Priority,
     TaskOrigin,
 )
-from holon.core.tasks import TaskRecord, TaskStatus
+from holon.core.tasks import ChildSupervision, TaskRecord, TaskStatus, WorkspaceMode
 from holon.runtime.admission import Admission, admit
 from holon.store import Tx, agents, briefs, tasks
-
-
-class ChildSupervision(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """The boundary between a parent and its child, in the same words wherever it is shown."""
-
-    parent_agent_id: str
-    child_agent_id: str
-    supervision_task_id: str
-    workspace_mode: str
-    worktree: dict[str, Any] | None = None
-    cleanup_owner: str = "supervision_task"
-    followup_target: str = "parent_supervisor"
 
 
 class ChildObservability(Record, frozen=True, kw_only=True):
@@ -55,7 +41,7 @@ def supervision_of(task: TaskRecord) -> ChildSupervision:
         parent_agent_id=task.agent_id,
         child_agent_id=str(detail.get("child_agent_id")),
         supervision_task_id=task.id,
-        workspace_mode=str(detail.get("workspace_mode", "inherit")),
+        workspace_mode=WorkspaceMode(str(detail.get("workspace_mode", "inherit"))),
         worktree=detail.get("worktree"),
     )
 

@@ -21,7 +21,7 @@ from holon.context.window import Window, WindowItem
 from holon.core.agents import AgentIdentity
 from holon.core.codec import loads, to_plain
 from holon.core.conversation import tool_uses
-from holon.core.errors import StoreUnavailable
+from holon.core.errors import HolonError, StoreUnavailable
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import MessageEnvelope
@@ -165,6 +165,7 @@ class TurnDriver:
             turn_id=live.turn.id,
             run_id=live.turn.run_id,
             call_id=call.call_id,
+            aborted=lambda: live.aborting,
         )
         if call.truncated and not self._registry.read_only(call.name):
             return self._failed_call(call, TRUNCATED, began)
@@ -172,6 +173,11 @@ class TurnDriver:
             outcome = await self._registry.call(call.name, loads(call.input, dict), context)
         except ToolFailure as failure:
             return self._failed_call(call, failure.error, began)
+        except HolonError as refused:
+            error = ToolError(
+                kind=refused.code, message=refused.message, details=refused.details or None, recovery_hint=refused.hint
+            )
+            return self._failed_call(call, error, began)
         except Exception as error:
             log.exception("tool %s failed", call.name)
             unexpected = ToolError(kind="tool_execution_failed", message=f"{type(error).__name__}: {error}"[:500])

@@ -56,3 +56,14 @@ def next_due_ms(tx: Tx) -> int | None:
 def count_live(tx: Tx) -> int:
     row = tx.one(f"SELECT COUNT(*) FROM tasks WHERE status IN {_LIVE}")
     return int(row[0]) if row else 0
+
+
+def delete(tx: Tx, task_id: str) -> None:
+    """A command that ended within its call leaves no record."""
+    tx.run("DELETE FROM tasks WHERE id = ?", task_id)
+
+
+def live_commands(tx: Tx) -> list[TaskRecord]:
+    """Commands of all agents that are not over: what a restart looks for."""
+    rows = tx.all(f"SELECT record FROM tasks WHERE status IN {_LIVE} AND kind = 'command_task' ORDER BY id")
+    return [loads(row[0], TaskRecord) for row in rows]

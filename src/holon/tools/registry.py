@@ -30,6 +30,8 @@ class CallContext:
     turn_id: str
     run_id: str
     call_id: str
+    #: Whether the operator has aborted the run, for a tool that is cancelled and must tell this from a shutdown.
+    aborted: Callable[[], bool] = field(default=lambda: False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,237 @@
+"""Hands: an agent's commands and patches, run where it is housed and gated by its execution policy."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from holon.core.codec import dumps, to_plain
+from holon.core.errors import HolonError
+from holon.core.ids import new_id
+from holon.core.tasks import CommandTaskSpec, TaskHandle, TaskKind, TaskRecord, TaskStatus
+from holon.runtime.command_tasks import CommandTasks
+from holon.runtime.housing import Housing, Place
+from holon.store import Store, tasks
+from holon.tasks import outputs
+from holon.tasks.commands import RunningCommand
+from holon.tasks.protocol import CommandStatus
+from holon.tasks.specs import CommandSpec
+from holon.tools.commands import BatchInput, BatchItem, ExecInput, PatchInput
+from holon.tools.registry import CallContext, ToolOutcome
+from holon.workspaces import anchors, patches
+from holon.workspaces.policies import Action, permit
+from holon.workspaces.roots import ExecutionRoot
+
+
+class Hands:
+    def __init__(
+        self, store: Store, housing: Housing, commands: CommandTasks, default_tokens: int, max_tokens: int
+    ) -> None:
+        self._store, self._housing, self._commands = store, housing, commands
+        self._default_tokens, self._max_tokens = default_tokens, max_tokens
+
+    async def run(self, context: CallContext, asked: ExecInput) -> ToolOutcome:
+        """`ExecCommand`: completed within its time, or a task, or the task that runs the same already."""
+        place = await self._housing.place(context.agent)
+        permit(Action.PROCESS, place.profile, place.policy)
+        task_id = new_id("task", self._store.clock.now_ms())
+        spec = _spec(context, place, asked, task_id)
+        if asked.duplicate_policy == "reuse_running" and (same := await self._same(context, spec)) is not None:
+            return _already_running(same)
+        budget = outputs.budget_chars(asked.max_output_tokens, self._default_tokens, self._max_tokens)
+        running = await self._commands.start(context, task_id, spec, _task_spec(asked))
+        try:
+            status = await running.wait(asked.yield_time_ms / 1000)
+        except asyncio.CancelledError:
+            if context.aborted():
+                await asyncio.shield(self._abandon(task_id, running))
+            raise
+        if status is None:
+            return self._promoted(context, task_id, running, budget)
+        return self._completed(task_id, spec.folder, status, running, budget)
+
+    async def run_batch(self, context: CallContext, asked: BatchInput) -> ToolOutcome:
+        """`ExecCommandBatch`: one after the other; an item that takes too long is ended, not promoted."""
+        place = await self._housing.place(context.agent)
+        permit(Action.PROCESS, place.profile, place.policy)
+        items: list[dict[str, Any]] = []
+        failed = False
+        for index, item in enumerate(asked.items):
+            if failed and asked.stop_on_error:
+                items.append({"index": index, "cmd": item.cmd, "status": "skipped"})
+                continue
+            items.append(await self._item(context, place, index, item))
+            failed = failed or items[-1]["status"] != "completed" or items[-1]["exit_status"] != 0
+        counts = {
+            f"{status}_count": sum(item["status"] == status for item in items)
+            for status in ("completed", "failed", "rejected", "skipped")
+        }
+        text = "\n".join(_item_text(item) for item in items)
+        summary = f"{len(items)} commands, {counts['completed_count']} completed"
+        content = dumps({"ok": True, "item_count": len(items), **counts, "stop_on_error": asked.stop_on_error})
+        return ToolOutcome(content=f"{content}\n{text}", summary=summary)
+
+    async def patch(self, context: CallContext, asked: PatchInput) -> ToolOutcome:
+        """`ApplyPatch`: all of it or nothing, inside the execution root."""
+        place = await self._housing.place(context.agent)
+        journal = Path(context.agent.agent_home) / ".holon" / "patches"
+
+        def apply() -> patches.PatchResult:
+            journal.mkdir(parents=True, exist_ok=True)
+            plan = patches.check(patches.parse(asked.patch), ExecutionRoot(place.root))
+            plan.refuse_problems()
+            return patches.apply(plan, journal)
+
+        result = await asyncio.to_thread(apply)
+        return ToolOutcome(content=dumps({"ok": True, **to_plain(result)}), summary=result.summary_text or "patched")
+
+    async def _same(self, context: CallContext, spec: CommandSpec) -> TaskRecord | None:
+        live = await self._store.read(lambda tx: tasks.live(tx, context.agent.agent_id))
+        digest = spec.digest()
+        return next(
+            (
+                task
+                for task in live
+                if task.kind is TaskKind.COMMAND_TASK and (task.detail or {}).get("cmd_digest") == digest
+            ),
+            None,
+        )
+
+    async def _abandon(self, task_id: str, running: RunningCommand) -> None:
+        """The operator aborted the run: its command ends with it."""
+        await running.stop(force=True)
+        await running.wait(5)
+        await self._store.write(lambda tx: tasks.delete(tx, task_id))
+
+    def _completed(
+        self, task_id: str, folder: Path, status: CommandStatus, running: RunningCommand, budget: int
+    ) -> ToolOutcome:
+        shown = running.preview(budget)
+        keep = shown.truncated
+        kept = outputs.artifacts(folder) if keep else outputs.Artifacts(artifacts=[])
+        content = {
+            "ok": True,
+            "disposition": "completed",
+            "exit_status": status.exit_status,
+            **({"signal": status.signal} if status.signal is not None else {}),
+            "stdout_preview": shown.stdout,
+            "stderr_preview": shown.stderr,
+            "truncated": shown.truncated,
+            **to_plain(kept),
+        }
+
+        async def after() -> None:
+            await self._commands.forget(task_id, folder, keep_files=keep)
+
+        return ToolOutcome(
+            content=dumps(content),
+            summary=f"exit status {status.exit_status}",
+            effect=lambda tx: tasks.delete(tx, task_id),
+            after=after,
+        )
+
+    def _promoted(self, context: CallContext, task_id: str, running: RunningCommand, budget: int) -> ToolOutcome:
+        shown = running.preview(budget)
+        handle = TaskHandle(task_id=task_id, task_kind=TaskKind.COMMAND_TASK, status=TaskStatus.RUNNING)
+        content = {
+            "ok": True,
+            "disposition": "promoted_to_task",
+            "task_handle": to_plain(handle),
+            "initial_output_preview": shown.stdout + shown.stderr,
+            "initial_output_truncated": shown.truncated,
+        }
+
+        async def after() -> None:
+            self._commands.watch(task_id, context.agent.agent_id, running)
+
+        return ToolOutcome(
+            content=dumps(content),
+            summary=f"goes on as {task_id}",
+            change=lambda tx, state: self._commands.promote(tx, state, task_id, shown.stdout + shown.stderr, context),
+            after=after,
+        )
+
+    async def _item(self, context: CallContext, place: Place, index: int, item: BatchItem) -> dict[str, Any]:
+        began = time.perf_counter()
+        asked = ExecInput(
+            cmd=item.cmd, workdir=item.workdir, shell=item.shell, login=item.login, yield_time_ms=item.yield_time_ms
+        )
+        task_id = new_id("task", self._store.clock.now_ms())
+        line: dict[str, Any] = {"index": index, "cmd": item.cmd}
+        try:
+            spec = _spec(context, place, asked, task_id)
+            running = await self._commands.start(context, task_id, spec, _task_spec(asked))
+        except HolonError as error:
+            return {**line, "status": "rejected", "error_kind": error.code, "error_message": str(error)}
+        status = await running.wait(item.yield_time_ms / 1000)
+        timed_out = status is None
+        if timed_out:
+            await running.stop(force=True)
+            status = await running.wait(10)
+        shown = running.preview(
+            outputs.budget_chars(item.max_output_tokens, self._default_tokens, self._max_tokens) // 2
+        )
+        await self._store.write(lambda tx: tasks.delete(tx, task_id))
+        await self._commands.forget(task_id, spec.folder, keep_files=shown.truncated)
+        return {
+            **line,
+            "status": "failed" if timed_out else "completed",
+            "exit_status": status.exit_status if status else None,
+            "stdout": shown.stdout,
+            "stderr": shown.stderr,
+            "truncated": shown.truncated,
+            "duration_ms": round((time.perf_counter() - began) * 1000),
+            **({"error_kind": "timeout", "error_message": "it took too long and was ended"} if timed_out else {}),
+        }
+
+
+def _spec(context: CallContext, place: Place, asked: ExecInput, task_id: str) -> CommandSpec:
+    workdir = anchors.confined_cwd(place.root, asked.workdir) if asked.workdir else place.cwd
+    return CommandSpec(
+        cmd=asked.cmd,
+        workdir=workdir,
+        folder=Path(context.agent.agent_home) / "task-output" / task_id,
+        env=place.env,
+        shell=asked.shell,
+        login=asked.login,
+        tty=asked.tty,
+        accepts_input=asked.tty if asked.accepts_input is None else asked.accepts_input,
+        argv_prefix=place.prefix,
+    )
+
+
+def _task_spec(asked: ExecInput) -> CommandTaskSpec:
+    return CommandTaskSpec(
+        cmd=asked.cmd,
+        workdir=asked.workdir,
+        shell=asked.shell,
+        login=asked.login,
+        tty=asked.tty,
+        yield_time_ms=asked.yield_time_ms,
+        max_output_tokens=asked.max_output_tokens,
+        accepts_input=asked.tty if asked.accepts_input is None else asked.accepts_input,
+        terminal_reentry=True,
+    )
+
+
+def _already_running(task: TaskRecord) -> ToolOutcome:
+    handle = TaskHandle(task_id=task.id, task_kind=task.kind, status=task.status)
+    content = {
+        "ok": True,
+        "disposition": "already_running",
+        "task_handle": to_plain(handle),
+        "summary": task.summary,
+        "instructions": "follow it with TaskStatus or TaskOutput, or set duplicate_policy to start_new",
+    }
+    return ToolOutcome(content=dumps(content), summary=f"runs already as {task.id}")
+
+
+def _item_text(item: dict[str, Any]) -> str:
+    head = f"--- [{item['index']}] {item['status']}: {item['cmd']}"
+    if item["status"] in ("skipped", "rejected"):
+        return head + (f"\n{item['error_message']}" if "error_message" in item else "")
+    tail = f" (exit {item['exit_status']}, {item['duration_ms']} ms)"
+    body = "\n".join(part for part in (item["stdout"].rstrip(), item["stderr"].rstrip()) if part)
+    return f"{head}{tail}\n{body}" if body else head + tail
