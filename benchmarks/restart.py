@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,13 +22,17 @@ from holon.core.conversation import TextBlock
 from holon.core.usage import TokenUsage
 from holon.providers.attempts import RoundOutcome, timeline_of
 from holon.providers.contract import AttemptOutcome, AttemptRecord, ProviderResponse, StopReason
+from holon.providers.models import ModelTable
 from holon.runtime.admission import admit
-from holon.runtime.beginning import Begun, begin
+from holon.runtime.beginning import Assembly, Begun, begin
+from holon.runtime.guiding import POLICY
 from holon.runtime.host import Host
-from holon.runtime.rounds import RoundTimes, record_answer
+from holon.runtime.prompting import sent_of
+from holon.runtime.rounds import Booking, RoundTimes, record_answer
 from holon.runtime.windows import Windows
 from holon.store import Store, Tx
 from holon.tools.registry import ToolRegistry
+from holon.tools.rest import SLEEP
 
 LIMIT_S = 2.0
 MODEL = "scripted/echo"
@@ -100,10 +106,10 @@ def _build(home: Path, sizes: Sizes, progress: Progress) -> None:
         history = History()
         for first in range(0, sizes.messages, BATCH):
             progress.say(f"the history is made: message {first:,} of {sizes.messages:,}")
-            some = range(first, min(first + BATCH, sizes.messages))
-            store.write_now(lambda tx, some=some: [history.turn(tx, agents[n % len(agents)]) for n in some])  # type: ignore[misc]
-        store.write_now(lambda tx: [history.open_turn(tx, agent_id) for agent_id in agents[: sizes.open_turns]])
-        store.write_now(lambda tx: [history.wait(tx, agent_id) for agent_id in agents[-sizes.waiting :]])
+            some = [agents[n % len(agents)] for n in range(first, min(first + BATCH, sizes.messages))]
+            store.write_now(partial(history.turns, agent_ids=some))
+        store.write_now(partial(history.open_turns, agent_ids=agents[: sizes.open_turns]))
+        store.write_now(partial(history.waiting, agent_ids=agents[-sizes.waiting :]))
     finally:
         store.close()
 
@@ -112,8 +118,15 @@ class History:
     """The steps of short turns, as the dispatcher takes them, without waiting for anything."""
 
     def __init__(self) -> None:
-        self._windows, self._registry = Windows(), ToolRegistry.of([])
-        usage = TokenUsage.of(20, 6)
+        self._registry = ToolRegistry.of([SLEEP])
+        self._assembly = Assembly(
+            windows=Windows(),
+            models=ModelTable(),
+            model_default=MODEL,
+            tools=self._registry.specs(),
+            sections=POLICY,
+        )
+        usage = TokenUsage.of(1_000, 6)
         attempt = AttemptRecord(
             provider="scripted",
             model_ref=MODEL,
@@ -127,20 +140,29 @@ class History:
         response = ProviderResponse(blocks=[TextBlock(text=homes.TEXT)], stop_reason=StopReason.END_TURN, usage=usage)
         self._outcome = RoundOutcome(response=response, timeline=timeline_of(MODEL, [attempt]))
 
-    def turn(self, tx: Tx, agent_id: str) -> None:
-        begun = self.open_turn(tx, agent_id)
-        times = RoundTimes(0.0, tx.now_ms, tx.now_ms, 0.1)
-        record_answer(tx, begun.turn, self._outcome, times, self._registry, homes.UNBOUND)
+    def turns(self, tx: Tx, agent_ids: Iterable[str]) -> None:
+        for agent_id in agent_ids:
+            begun = self._begin(tx, agent_id)
+            booking = Booking(self._assembly.models.card(MODEL), sent_of(begun.prompt, begun.window))
+            times = RoundTimes(0.0, tx.now_ms, tx.now_ms, 0.1)
+            step = record_answer(tx, begun.turn, self._outcome, times, booking, self._registry, homes.UNBOUND)
+            begun.prompt.was_sent(booking.sent, [])
+            self._assembly.windows.grow(agent_id, begun.window, begun.prompt, step.added)
 
-    def open_turn(self, tx: Tx, agent_id: str) -> Begun:
-        self.wait(tx, agent_id)
-        begun = begin(tx, agent_id, limits=homes.UNBOUND, model_default=MODEL, find_window=self._windows.find)
+    def open_turns(self, tx: Tx, agent_ids: Iterable[str]) -> None:
+        for agent_id in agent_ids:
+            self._begin(tx, agent_id)
+
+    def waiting(self, tx: Tx, agent_ids: Iterable[str]) -> None:
+        for agent_id in agent_ids:
+            admit(tx, agent_id, homes.prompt(agent_id), homes.UNBOUND)
+
+    def _begin(self, tx: Tx, agent_id: str) -> Begun:
+        self.waiting(tx, [agent_id])
+        begun = begin(tx, agent_id, limits=homes.UNBOUND, assembly=self._assembly)
         assert isinstance(begun, Begun)
-        self._windows.grow(agent_id, begun.window, begun.added, after_seq=begun.stored.state.window_after)
+        self._assembly.windows.grow(agent_id, begun.window, begun.prompt, begun.added)
         return begun
-
-    def wait(self, tx: Tx, agent_id: str) -> None:
-        admit(tx, agent_id, homes.prompt(agent_id), homes.UNBOUND)
 
 
 def _open_host(home: Path) -> float:

@@ -1,4 +1,4 @@
-"""Sleepers: ten thousand agents that have worked once and sleep in one process. What they cost, and how fast one wakes."""
+"""Sleepers: ten thousand agents that have worked once and sleep in one process. What they cost, how fast one wakes."""
 
 from __future__ import annotations
 

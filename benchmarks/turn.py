@@ -1,7 +1,7 @@
 """Turn: what the runtime itself costs for one short turn, in time and on disk, and whether that stays so.
 
-The model takes no time, so all that is left is ours. One agent, one turn after the other: nothing shares a commit, which
-is the dearest case.
+The model takes no time, so all that is left is ours. One agent, one turn after the other: nothing shares a commit,
+which is the dearest case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FLAT = 1.2
 class Sizes(NamedTuple):
     #: Turns of the one agent, in all.
     turns: int
-    #: After so many turns the baseline is measured again, so that both see the same neighbours.
+    #: Turns between two signs of progress.
     block: int
     #: Turns at the beginning and at the end that are compared.
     edge: int
@@ -41,7 +41,7 @@ SIZES = {
 
 
 class Blocks(NamedTuple):
-    """Seconds of every turn, and for every block of turns the seconds of the commits that one turn needs."""
+    """Seconds of every turn, and among them the seconds of the commits that one turn needs."""
 
     turns: list[float]
     baselines: list[float]
@@ -133,8 +133,10 @@ async def _turns(home: Path, sizes: Sizes, progress: Progress) -> Blocks:
         while len(times) < sizes.turns:
             progress.say(f"turn {len(times):,} of {sizes.turns:,}")
             async with asyncio.timeout(homes.WAIT_S):
-                times += [await turns.run(OLD) for _ in range(sizes.block)]
-            baselines += [disk.write(needed) for _ in range(sizes.block // 5)]
+                for number in range(sizes.block):
+                    times.append(await turns.run(OLD))
+                    if number % 5 == 0:  # in between, so that both see the same neighbours
+                        baselines.append(disk.write(needed))
         disk.close()
         counted = turns.turns - begun
         commits_per_turn = (turns.commits - commits) / counted

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -20,10 +23,13 @@ from holon.core.messages import (
     JsonBody,
     MessageKind,
     OperatorOrigin,
+    Priority,
     QueueStatus,
 )
 from holon.core.turns import TerminalKind, ToolCallStatus, TurnPhase
 from holon.runtime.lifecycle import AbortOutcome, ControlAction, ControlOutcome
+from holon.runtime.timers import TimerRequest
+from holon.runtime.triggers import Delivery
 from holon.store import Store, Tx, turns
 from tests.runtime.conftest import Opens
 from tests.runtime.living import NOTE, SURFACE, Gate, Living
@@ -418,3 +424,65 @@ async def test_a_turn_that_brings_the_process_down_again_and_again_is_set_aside(
     assert (await life.runtime_events("runtime_started"))[-1]["quarantined"] == 1
     assert (await life.settled(waits)).queue.status is QueueStatus.PROCESSED  # type: ignore[union-attr]
     assert [request.round for request in life.model.requests] == [1], "the poison is not tried a fourth time"
+
+
+# All at once
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_is_done_to_an_agent_at_once_nothing_is_lost_and_nothing_stays_open(
+    living: Opens, seed: int
+) -> None:
+    """Messages, hints, timers, pauses and aborts on top of each other; the watchdog does not get to help."""
+    script = "rules: [{when: {pattern: ^work}, rounds: [{tools: [{name: Note}]}, {text: done}]}]"
+    life = await living(script, tools=[NOTE])
+    token = (await life.host.triggers.ensure("main")).trigger_url.rsplit("/", 1)[1]
+    chance, sent = random.Random(seed), list[str]()
+
+    async def say(number: int) -> None:
+        priority = chance.choice(list(Priority))
+        sent.append(await life.say(f"{chance.choice(('work', 'hello'))} {number}", priority=priority))
+
+    async def knock(number: int) -> None:
+        sent.append(await life.webhook({"number": number}))
+
+    async def hint(number: int) -> None:
+        delivery = Delivery(payload=f"news {number}".encode() if number % 2 else b"")
+        await life.host.triggers.deliver(token, delivery, descriptor_mode="wake_hint")
+
+    async def timer(_number: int) -> None:
+        await life.host.timers.create("main", TimerRequest(duration_ms=1), surface=SURFACE)
+
+    async def hold(_number: int) -> None:
+        await life.host.lifecycle.pause("main", SURFACE)
+        await asyncio.sleep(chance.random() / 200)
+        await life.host.lifecycle.resume("main", SURFACE)
+
+    async def abort(_number: int) -> None:
+        with suppress(NoCurrentRun):
+            await life.host.lifecycle.abort("main", surface=SURFACE)
+
+    actions = [say, say, knock, hint, hint, timer, hold, abort]
+    for round_ in range(12):
+        await asyncio.gather(*(chance.choice(actions)(round_ * 8 + number) for number in range(8)))
+        await asyncio.sleep(chance.random() / 200)
+    await life.host.lifecycle.resume("main", SURFACE)
+    await life.until(lambda: no_timer_left(life))
+    state = (await life.at_rest()).agent
+    assert (state.pending, state.pending_wake_hints, await life.hints()) == (0, 0, [])
+    assert (state.current_run_id, state.current_turn_id, state.status) == (None, None, AgentStatus.ASLEEP)
+    for message_id in sent:
+        status = (await life.settled(message_id)).queue
+        assert status is not None
+        assert status.status in (QueueStatus.PROCESSED, QueueStatus.INTERJECTED, QueueStatus.ABORTED)
+    assert all(turn.phase is TurnPhase.TERMINAL for turn in await life.turns())
+    led = [turn.message_id for turn in await life.turns()]
+    assert len(led) == len(set(led)), "no message leads to two turns"
+    changes = [event.payload for event in await life.events("agent_state_changed")]
+    assert [change["after"] for change in changes[:-1]] == [change["before"] for change in changes[1:]]
+    results = [brief.related_message_id for brief in await life.briefs() if brief.kind is not BriefKind.ACK]
+    assert len(results) == len(set(results)), "one brief a turn"
+
+
+async def no_timer_left(life: Living) -> bool:
+    return (await life.host.views.summary()).active_timer_count == 0

@@ -14,7 +14,8 @@ from holon.core.limits import Limits
 from holon.core.messages import QueueStatus
 from holon.core.transcripts import TranscriptKind
 from holon.core.usage import TokenUsage
-from holon.runtime.run_once import FinalStatus, RunRequest, RunResult, run_once
+from holon.runtime.run_once import RunRequest, run_once
+from holon.runtime.run_results import FinalStatus, RunResult
 from holon.store import agents
 from tests.runtime.conftest import Opens
 from tests.runtime.living import NOTE, SURFACE, Living
@@ -118,7 +119,7 @@ async def test_the_result_is_read_from_the_turn_and_counts_what_this_run_used(li
     assert len(life.model.requests) == 4
 
 
-@pytest.mark.spec("RT-198", "RT-462", "RT-463")
+@pytest.mark.spec("RT-462", "RT-463")
 async def test_a_failed_run_hands_back_the_artifact_that_was_stored(living: Opens) -> None:
     life = await living(SCRIPT)
     result = await run(life, "fail")

@@ -11,7 +11,15 @@ import pytest
 from holon.core.agents import AgentStatus
 from holon.core.clock import ManualClock, moment
 from holon.core.codec import dumps
-from holon.core.errors import AgentArchived, BodyTooLarge, InvalidInput, NotFound, PrivateAgent, TriggerRefused
+from holon.core.errors import (
+    AgentArchived,
+    AgentStopped,
+    BodyTooLarge,
+    InvalidInput,
+    NotFound,
+    PrivateAgent,
+    TriggerRefused,
+)
 from holon.core.limits import Limits
 from holon.core.messages import JsonBody, MessageKind, TextBody
 from holon.core.triggers import HintDisposition, TriggerCapability, TriggerStatus
@@ -264,7 +272,7 @@ async def test_one_capability_serves_every_source(living: Opens) -> None:
     assert [e.payload.get("source") for e in await life.events("callback_delivered")] == ["forge", "ci", None]
 
 
-@pytest.mark.spec("RT-157", "RT-160")
+@pytest.mark.spec("RT-160")
 async def test_a_delivery_changes_neither_the_wait_of_the_agent_nor_the_capability(
     living: Opens, clock: ManualClock
 ) -> None:
@@ -338,6 +346,19 @@ async def test_the_url_of_an_archived_agent_is_refused(living: Opens) -> None:
     hidden = await life.host.agents.create_temporary(surface=SURFACE)
     with pytest.raises(PrivateAgent):
         await life.host.triggers.rotate(hidden.agent_id, surface=SURFACE)
+
+
+@pytest.mark.spec("RT-081")
+@pytest.mark.parametrize("mode", ["wake_hint", "enqueue_message"])
+async def test_a_delivery_to_a_stopped_agent_is_refused_in_either_form(living: Opens, mode: DescriptorMode) -> None:
+    life = await living()
+    token = token_of(await life.host.triggers.ensure("main"))
+    await life.host.lifecycle.stop("main", SURFACE)
+    newest = await life.newest()
+    with pytest.raises(AgentStopped, match="holon agent resume main"):
+        await deliver(life, token, b"news", mode)
+    assert (await life.newest(), await life.hints(), await life.waiting()) == (newest, [], [])
+    assert (await life.host.triggers.summary("main")).delivery_count == 0
 
 
 async def test_a_delivery_to_an_agent_that_pauses_leaves_it_paused(living: Opens) -> None:

@@ -17,7 +17,8 @@ from holon.core.presentation import Visibility, brief_visibility, present
 from holon.core.transcripts import TranscriptKind
 from holon.core.turns import TerminalKind, ToolCallStatus, TurnPhase
 from holon.core.usage import TokenUsage
-from holon.runtime.run_once import FinalStatus, RunRequest, run_once
+from holon.runtime.run_once import RunRequest, run_once
+from holon.runtime.run_results import FinalStatus
 from holon.runtime.timers import TimerRequest
 from holon.store import briefs, calls, events
 from holon.tools.registry import CallContext, Tool, ToolOutcome
@@ -128,7 +129,7 @@ async def test_an_agent_without_any_turn_is_not_completed(living: Opens) -> None
     assert (await life.at_rest()).closure.outcome is ClosureOutcome.COMPLETED
 
 
-@pytest.mark.spec("RT-102", "RT-103", "RT-104", "RT-105", "RT-106", "RT-123", "RT-187", "RT-198")
+@pytest.mark.spec("RT-102", "RT-103", "RT-104", "RT-105", "RT-106", "RT-123", "RT-187")
 async def test_a_failure_after_retries_is_told_in_brief_transcript_and_log_with_timeline_and_usage(
     living: Opens,
 ) -> None:
@@ -155,7 +156,7 @@ async def test_a_failure_after_retries_is_told_in_brief_transcript_and_log_with_
     assert (await life.host.runtime_status()).last_failure == failure
 
 
-@pytest.mark.spec("RT-106", "RT-107")
+@pytest.mark.spec("RT-106")
 @pytest.mark.parametrize(("text", "attempts"), [("auth", 1), ("long", 1)])
 async def test_where_nothing_was_used_no_usage_is_told(living: Opens, text: str, attempts: int) -> None:
     life = await living(FAILING, model_fallbacks=[])
@@ -168,7 +169,7 @@ async def test_where_nothing_was_used_no_usage_is_told(living: Opens, text: str,
     assert [brief.kind for brief in await life.briefs()] == [BriefKind.FAILURE]
 
 
-@pytest.mark.spec("RT-182", "RT-187", "RT-464")
+@pytest.mark.spec("RT-187")
 async def test_a_turn_that_succeeds_late_keeps_its_failed_attempts(living: Opens) -> None:
     life = await living(FAILING)
     status = await life.ask("flaky")
@@ -268,7 +269,6 @@ async def test_a_tasks_status_makes_no_turn(living: Opens) -> None:
     assert await life.briefs() == []
 
 
-@pytest.mark.spec("RT-110")
 async def test_a_tasks_result_makes_a_turn(living: Opens) -> None:
     life = await living()
     status = await life.settled(await life.task_message(MessageKind.TASK_RESULT, "exit status 0"))
@@ -323,6 +323,17 @@ async def test_briefs_are_records_of_three_forms(living: Opens) -> None:
     stored = await life.host.store.read(lambda tx: briefs.recent(tx, "main", 10))
     assert stored == found
     assert all(brief.agent_id == "main" and brief.created_at.utcoffset() is not None for brief in found)
+
+
+@pytest.mark.spec("RT-049", "RT-127")
+async def test_what_a_model_thinks_to_itself_is_in_no_brief_and_no_event(living: Opens) -> None:
+    life = await living("rules: [{rounds: [{thinking: nobody must read this, text: it is blue}]}]")
+    await life.ask("which colour?")
+    (brief,) = await life.briefs()
+    assert brief.text == "it is blue"
+    assert "nobody must read this" not in str(await life.events())
+    (entry,) = await life.transcript(TranscriptKind.ASSISTANT_ROUND)
+    assert "nobody must read this" in str(entry.data), "it stays part of the conversation"
 
 
 @pytest.mark.spec("RT-122")

@@ -97,7 +97,7 @@ SOURCE = "def f():\n    one = 1\n    two = 2\n    three = 3\n    return one\n"
         ),
         (
             "@@\n def f():\n     one = 1\n-    three = 3\n+    three = 4\n",
-            "2 of 3 lines are the same: line 3: expected '    three = 3', the file has '    two = 2'",
+            "3 of 3 lines are the same: line 3: the hunk leaves out '    two = 2'",
         ),
         (
             "@@\n def f():\n-    one = 1\n     half = 1.5\n     two = 2\n     three = 3\n",
@@ -112,7 +112,11 @@ SOURCE = "def f():\n    one = 1\n    two = 2\n    three = 3\n    return one\n"
             "does not fit: nothing in the file (5 lines) is like the lines that it expects, of which the first is "
             "'nothing like this at all, really'",
         ),
-        ("@@\n-    three = 33\n+x\n", "closest is line 4, where 0 of 1 line are the same: line 4: expected"),
+        (
+            "@@\n-    three = 33\n+x\n",
+            "closest is line 4, where the line is similar: line 4: expected '    three = 33', the file has "
+            "'    three = 3'",
+        ),
         (
             "@@ -5 +5 @@\n-    return one\n\\ No newline at end of file\n+x\n",
             "its lines stand at line 5, but the file has a newline at its end, and the hunk says otherwise",

@@ -159,6 +159,8 @@ class AgentState(Record, frozen=True, kw_only=True):
     #: The transcript entry after which the model's window begins, and the epoch that it belongs to (0: none yet).
     window_after: int = 0
     epoch: int = 0
+    #: The chain of epochs since the agent's creation or reset; none before its first prompt.
+    session_id: str | None = None
     #: Fingerprints of the prompt's sections as the model last saw them.
     known_sections: dict[str, str] = msgspec.field(default_factory=dict)
     #: Answered rounds in the current epoch and in all epochs before it, for what a session usually needs.

@@ -467,3 +467,41 @@ class TaskReattached(EventPayload, frozen=True, kw_only=True):
 
     task_id: str
     found: str
+
+
+# Skills
+
+
+@event_kind("session_created", L.DEBUG, C.TRACE)
+class SessionCreated(EventPayload, frozen=True, kw_only=True):
+    """A chain of epochs begins: the agent's first, or the first after a reset."""
+
+    session_id: str
+    epoch: int
+
+
+@event_kind("skill_activated", L.VERBOSE, C.RUNTIME)
+class SkillActivated(EventPayload, frozen=True, kw_only=True):
+    """A skill came into the prompt. `skill.loaded` in exported traces. Never its text."""
+
+    skill_id: str
+    skill_version: str
+    load_reason: str
+    load_size_tokens: int
+    source: str
+    #: What triggered it; `entrypoint_path` is always the skill's SKILL.md.
+    path: str
+    entrypoint_path: str
+    session_id: str | None = None
+    triggered_by_tool_use_id: str | None = None
+
+
+@event_kind("skill_installed", L.VERBOSE, C.RUNTIME)
+class SkillInstalled(EventPayload, frozen=True, kw_only=True):
+    """A skill was put into the agent's home, or (`removed`) taken out of it."""
+
+    skill_id: str
+    source: str
+    surface: str
+    commit: str | None = None
+    removed: bool = False

@@ -202,4 +202,9 @@ _SENTENCES: dict[str, _Say] = {
     "task_reattached": lambda p: f"Task {p['task_id']} found again after a restart: {p['found']}",
     "task_created": lambda p: f"{p['task_kind']} {p['task_id']} created",
     "task_status_updated": lambda p: f"Task {p['task_id']} is {p['status']}",
+    "session_created": lambda p: f"Session {p['session_id']} begins with epoch {p['epoch']}",
+    "skill_activated": lambda p: f"Skill {p['skill_id']} loaded ({p['load_reason']}), {p['load_size_tokens']} tokens",
+    "skill_installed": lambda p: (
+        f"Skill {p['skill_id']} {'removed' if p.get('removed') else 'installed'}: {p['source']}"
+    ),
 }

@@ -80,8 +80,14 @@ class SkillActivation(Record, frozen=True, kw_only=True, omit_defaults=False):
     activated_at: datetime
     epoch: int = 0
     turn_id: str | None = None
+    #: The newest transcript entry when it came in: the body stands after it, as long as that part is not cut off.
+    after_seq: int = 0
     #: The body stands whole in the prompt's head, put there as padding or carried over from an earlier epoch.
     in_head: bool = False
+    #: The body was shown at all. Running a script of a skill activates it without showing it.
+    shown: bool = True
+    #: The last event that was emitted for it, so that one turn says one thing once.
+    last_event: tuple[str, str] = ("", "")
     #: Tokens of this skill's references that were loaded; they count toward the same caps.
     reference_tokens: int = 0
     #: `skill_unload` was called: it leaves at the next epoch.
@@ -135,7 +141,13 @@ class SkillUnusable(AgentError):
     code = "skill_unusable"
 
 
-class ActivationBudgetExhausted(AgentError):
+class ToolExecutionError(AgentError):
+    """A tool could not do what it was asked for; the agent is told in the tool's result."""
+
+    code = "tool_execution_error"
+
+
+class ActivationBudgetExhausted(ToolExecutionError):
     code = "activation_budget_exhausted"
 
 

@@ -101,7 +101,7 @@ def begin(tx: Tx, agent_id: str, *, limits: Limits, assembly: Assembly) -> Begin
     stored = agents.get(tx, agent_id)
     if stored is None or stored.state.status is AgentStatus.BOOTING:
         return AtRest()
-    if (turn := turns.get(tx, stored.state.current_turn_id or "")) is not None:
+    if (open_turn := stored.state.current_turn_id) and (turn := turns.get(tx, open_turn)) is not None:
         return LeftOpen(turn)
     if held(stored.state):
         return AtRest()

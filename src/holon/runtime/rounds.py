@@ -198,7 +198,7 @@ def used_in(state: AgentState, turn_id: str | None) -> TokenUsage:
 def _interject(tx: Tx, turn: Turn, state: AgentState, safe_point: str) -> tuple[AgentState, list[WindowItem]]:
     """Takes operator prompts that may interrupt into the running turn, each acknowledged in a brief."""
     added: list[WindowItem] = []
-    if held(state):  # paused: the turn goes on to its end, and what came since waits
+    if held(state) or not tx.waiting(turn.agent_id):  # paused: the turn goes on to its end, and what came since waits
         return state, added
     for waits in queue.waiting(tx, turn.agent_id, lane=Priority.INTERJECT.lane, limit=16):
         envelope = waits.envelope

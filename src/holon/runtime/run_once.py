@@ -1,212 +1,277 @@
-"""Run once: one prompt, followed until the agent rests. `holon run` without a daemon is this, in process."""
+"""Run once: one prompt, followed until the agent rests. `holon run` is this, in its own process or through a daemon.
+
+A run only watches: the agent works as it always does, and goes on if nobody watches any more. What bounds it
+(`max_turns`) travels with its message, so that the limit holds whoever watches, and over a restart too.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import msgspec
 
-from holon.core.agents import AgentIdentity, AgentState, AgentSummary
-from holon.core.closures import ClosureOutcome
-from holon.core.codec import Record, to_plain
-from holon.core.errors import Conflict, InvalidInput, UnknownAgent
+from holon.core.agents import AgentStatus
+from holon.core.codec import Input, dumps, loads, to_plain
+from holon.core.errors import AgentArchived, AgentExists, Conflict, InvalidInput, UnknownAgent
+from holon.core.event_kinds import MessageDropped
 from holon.core.events import EventEnvelope
-from holon.core.failures import FailureArtifact
 from holon.core.messages import (
     AdmissionContext,
     DeliverySurface,
     MessageKind,
     OperatorOrigin,
+    QueueStatus,
     TextBody,
 )
-from holon.core.turns import TerminalKind
-from holon.core.usage import TokenUsage
-from holon.runtime.admission import Admission
+from holon.core.transitions import Transition
+from holon.providers.selection import ModelRef
+from holon.runtime.admission import KEY_CHARS, Admission, admit, check, require_agent
 from holon.runtime.host import Host
+from holon.runtime.run_results import FinalStatus, RunResult, RunTicket, RunWatch, is_held, result_of
+from holon.runtime.standing import held
+from holon.store import Tx, agents, idempotency, queue
+from holon.store.agents import StoredAgent
+
+SURFACE = "run_once"
+#: How long a silence lasts before the run looks for itself whether it is over: a hold may stand without an event.
+LOOK_S = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(Input, frozen=True, kw_only=True):
+    """What to do, by whom, and how far. Without an agent the run gets a private one of its own."""
+
     text: str
     agent_id: str | None = None
     create_agent: bool = False
-    max_turns: int | None = None
+    #: The run is over after so many turns. What the agent queued for itself by then waits for news from outside.
+    max_turns: Annotated[int, msgspec.Meta(ge=1)] | None = None
     model: str | None = None
-
-
-class FinalStatus(StrEnum):
-    COMPLETED = "completed"
-    WAITING = "waiting"
-    FAILED = "failed"
-    MAX_TURNS_EXCEEDED = "max_turns_exceeded"
-
-
-class RunResult(Record, frozen=True, kw_only=True):
-    agent_id: str
-    final_status: FinalStatus
-    final_text: str
-    token_usage: TokenUsage
-    input_tokens: int = msgspec.field(default=0)
-    output_tokens: int = msgspec.field(default=0)
-    model_rounds: int = msgspec.field(default=0)
-    tool_calls: int = msgspec.field(default=0)
-    message_count: int = msgspec.field(default=0)
-    raw_final_text: str | None = None
-    waiting_reason: str | None = None
-    sleep_reason: str | None = None
-    failure_artifact: FailureArtifact | None = None
-    provider_attempt_timeline: dict[str, Any] | None = None
-
-
-#: What is said of a message when it is done with.
-_ENDINGS = ("turn_terminal", "message_dropped", "operator_interjection_admitted")
-
-
-@dataclass(slots=True)
-class _Watch:
-    """What is read from the agent's events while the run goes on."""
-
-    turns_started: int = 0
-    tool_calls: int = 0
-    timeline: dict[str, Any] | None = None
-    stopped_for_turns: bool = False
-    seen: int = 0
-    #: The message was settled, or a limit keeps the agent from it: once the agent rests the run is over.
-    may_be_over: bool = False
-    on_event: Callable[[EventEnvelope], None] | None = field(default=None)
-
-    def note(self, event: EventEnvelope, message_id: str) -> None:
-        self.seen = event.event_seq
-        if event.type == "turn_context_built" and event.payload.get("round") == 1:
-            self.turns_started += 1
-        elif event.type == "tool_executed":
-            self.tool_calls += 1
-        elif event.type in ("provider_round_completed", "runtime_error"):
-            self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
-        elif event.type == "limit_reached" or (event.type in _ENDINGS and event.provenance.message_id == message_id):
-            self.may_be_over = True
-        if self.on_event is not None:
-            self.on_event(event)
 
 
 async def run_once(
     host: Host, request: RunRequest, on_event: Callable[[EventEnvelope], None] | None = None
 ) -> RunResult:
     """Admits the prompt and waits until the agent has settled it and rests."""
-    identity = await _agent_for(host, request)
-    agent_id = identity.agent_id
-    before = await host.views.summary(agent_id, private=True)
-    admitted = await host.inbox.admit(
-        Admission(
-            agent_id=agent_id,
-            kind=MessageKind.OPERATOR_PROMPT,
-            origin=OperatorOrigin(),
-            body=TextBody(text=request.text),
-            surface=DeliverySurface.RUN_ONCE,
-            context=AdmissionContext.LOCAL_PROCESS,
-            metadata={"model": request.model} if request.model else None,
-            private=True,
-        )
+    run = await begin_run(host, request)
+    async with contextlib.aclosing(run.steps()) as steps:
+        async for step in steps:
+            if isinstance(step, RunResult):
+                return step
+            if on_event is not None:
+                on_event(step)
+    raise Conflict("the runtime ended before the run did", hint="the turn is taken up again when Holon next runs")
+
+
+async def begin_run(
+    host: Host,
+    request: RunRequest,
+    *,
+    context: AdmissionContext = AdmissionContext.LOCAL_PROCESS,
+    idempotency_key: str | None = None,
+) -> Run:
+    """Admits the prompt, or refuses it at once. Asked again under its key, it is the run that began then."""
+    _check(request, idempotency_key)
+    key = _Key(idempotency_key, idempotency.fingerprint(to_plain(request))) if idempotency_key else None
+    if key and (first := await host.store.read(key.ticket)):
+        return Run(host, request, first, key, replayed=True)
+    agent_id = await _agent_for(host, request)
+    admission = Admission(
+        agent_id=agent_id,
+        kind=MessageKind.OPERATOR_PROMPT,
+        origin=OperatorOrigin(),
+        body=TextBody(text=request.text),
+        surface=DeliverySurface.RUN_ONCE,
+        context=context,
+        metadata=_metadata(request),
+        private=True,
     )
-    watch = _Watch(on_event=on_event)
-    followed = host.events.follow(agent_id, before.newest_event_seq, include_private=True)
-    async with contextlib.aclosing(followed) as stream:  # type: ignore[type-var]
-        async for event in stream:
-            watch.note(event, admitted.message_id)
-            too_many = request.max_turns is not None and watch.turns_started > request.max_turns
-            if too_many and not watch.stopped_for_turns:
-                watch.stopped_for_turns = watch.may_be_over = True
-                await host.lifecycle.stop(agent_id, "run_once")
-            if watch.may_be_over and await _at_rest(host, agent_id, watch):
-                break
-    return await _result(host, request, before, admitted.message_id, watch)
+    check(admission, host.settings.limits)
+
+    def step(tx: Tx) -> tuple[RunTicket, bool]:
+        if key and (first := key.ticket(tx)):
+            return first, True
+        before = require_agent(tx, agent_id, private=True)
+        _refuse_paused(before)
+        admitted = admit(tx, agent_id, admission, host.settings.limits)
+        ticket = RunTicket(
+            agent_id=agent_id,
+            message_id=admitted.message_id,
+            after_seq=before.counters.event_seq,
+            message_count=before.state.total_message_count,
+            input_tokens=before.state.total_input_tokens,
+            output_tokens=before.state.total_output_tokens,
+            model_rounds=before.state.total_model_rounds,
+            temporary=request.agent_id is None,
+        )
+        if key:
+            key.keep(tx, ticket)
+        return ticket, False
+
+    ticket, replayed = await host.store.write(step, at=Transition.MESSAGE_ADMIT)
+    host.dispatcher.kick(ticket.agent_id)
+    return Run(host, request, ticket, key, replayed=replayed)
 
 
-async def _agent_for(host: Host, request: RunRequest) -> AgentIdentity:
+class Run:
+    """One run, from its admission to its result."""
+
+    def __init__(
+        self, host: Host, request: RunRequest, ticket: RunTicket, key: _Key | None, *, replayed: bool = False
+    ) -> None:
+        self._host, self._request, self._key = host, request, key
+        self.ticket, self.replayed = ticket, replayed
+
+    async def steps(self) -> AsyncGenerator[EventEnvelope | RunResult, None]:
+        """The agent's events since the admission, and at last the result. Without one if the runtime ended before."""
+        if self._key and (known := await self._host.store.read(self._key.result)):
+            yield known
+            return
+        ticket, watch = self.ticket, RunWatch(self.ticket.message_id)
+        followed = self._host.events.follow(ticket.agent_id, ticket.after_seq, include_private=True)
+        async with contextlib.aclosing(_with_pauses(followed)) as stream:
+            async for event in stream:
+                if event is not None:
+                    watch.note(event)
+                    yield event
+                if not watch.may_be_over and event is not None:
+                    continue
+                if await self._give_up(watch) or await self._is_over(watch):
+                    break
+            else:
+                return
+        yield await self._finish(watch)
+
+    async def _is_over(self, watch: RunWatch) -> bool:
+        ticket, working = self.ticket, self.ticket.agent_id in self._host.dispatcher.working
+        stored = await self._host.store.read(lambda tx: require_agent(tx, ticket.agent_id, private=True))
+        state = stored.state
+        if state.current_run_id is not None or watch.seen < stored.counters.event_seq:
+            return False
+        if watch.settled and stored.counters.pending == 0:
+            return state.status not in (AgentStatus.AWAKE_IDLE, AgentStatus.BOOTING)
+        # A hold that was there before may be about to end: it counts once it was announced, or nobody works on it.
+        return held(state) or (is_held(state) and (watch.held or not working))
+
+    async def _give_up(self, watch: RunWatch) -> bool:
+        """Takes the message back if other messages took all the turns before its own came."""
+        limit = self._request.max_turns
+        if limit is None or watch.begun or watch.settled or watch.turns_started <= limit:
+            return False
+        ticket = self.ticket
+
+        def step(tx: Tx) -> bool:
+            taken = queue.take_waiting(tx, ticket.agent_id, ticket.message_id, QueueStatus.DROPPED)
+            if taken:
+                reason = f"its run was given {limit} turns, and others took them"
+                tx.emit(ticket.agent_id, MessageDropped(reason=reason), message_id=ticket.message_id)
+            return bool(taken)
+
+        watch.gave_up = await self._host.store.write(step, at=Transition.AGENT_CONTROL)
+        return watch.gave_up
+
+    async def _finish(self, watch: RunWatch) -> RunResult:
+        ticket, host = self.ticket, self._host
+        after = await host.views.summary(ticket.agent_id, private=True)
+        result = result_of(ticket, after, watch)
+
+        def step(tx: Tx) -> None:
+            stored = agents.get(tx, ticket.agent_id)
+            kept = result.final_status is FinalStatus.MAX_TURNS_EXCEEDED
+            if stored is not None and stored.state.run_budget is not None and not kept:
+                agents.save_state(tx, msgspec.structs.replace(stored.state, run_budget=None))
+            if self._key:
+                self._key.keep_result(tx, result)
+
+        if self._key or after.agent.run_budget is not None:
+            await host.store.write(step, at=Transition.AGENT_CONTROL)
+        if ticket.temporary and result.final_status is not FinalStatus.WAITING:
+            with contextlib.suppress(AgentArchived):  # somebody else watched this run too
+                await host.agents.archive(ticket.agent_id, "its run is over")
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A caller's idempotency key: what began under it, and how that ended."""
+
+    text: str
+    fingerprint: str
+
+    def ticket(self, tx: Tx) -> RunTicket | None:
+        first = idempotency.seen(tx, "run", self.text, self.fingerprint)
+        return loads(first, RunTicket) if first else None
+
+    def result(self, tx: Tx) -> RunResult | None:
+        first = idempotency.seen(tx, "run_result", self.text, self.fingerprint)
+        return loads(first, RunResult) if first else None
+
+    def keep(self, tx: Tx, ticket: RunTicket) -> None:
+        idempotency.remember(tx, "run", self.text, self.fingerprint, dumps(ticket))
+
+    def keep_result(self, tx: Tx, result: RunResult) -> None:
+        if self.result(tx) is None:
+            idempotency.remember(tx, "run_result", self.text, self.fingerprint, dumps(result))
+
+
+def _check(request: RunRequest, key: str | None) -> None:
     if request.max_turns is not None and request.max_turns < 1:
         raise InvalidInput("max_turns must be at least 1", field="max_turns")
+    if request.model is not None:
+        ModelRef.parse(request.model)
+    if request.create_agent and request.agent_id is None:
+        raise InvalidInput("create_agent needs the agent's id", hint="add agent_id, or leave it out", field="agent_id")
+    if key is not None and not 0 < len(key) <= KEY_CHARS:
+        raise InvalidInput(f"an idempotency key has 1 to {KEY_CHARS} characters", field="idempotency_key")
+
+
+def _metadata(request: RunRequest) -> dict[str, Any] | None:
+    given = {"model": request.model, "max_turns": request.max_turns}
+    return {name: value for name, value in given.items() if value is not None} or None
+
+
+async def _agent_for(host: Host, request: RunRequest) -> str:
     if request.agent_id is None:
-        return await host.agents.create_temporary(surface="run_once")
+        return (await host.agents.create_temporary(surface=SURFACE)).agent_id
     try:
-        summary = await host.views.summary(request.agent_id)
-        if summary.lifecycle.resume_required:  # nobody could resume it while this run waits
-            raise Conflict(
-                f"agent {request.agent_id!r} is {summary.agent.status}",
-                hint=f"run '{summary.lifecycle.resume_cli_hint}'",
-            )
-        return summary.identity
+        return (await host.views.summary(request.agent_id)).identity.agent_id
     except UnknownAgent as error:
         if not request.create_agent:
             raise UnknownAgent(
                 error.message, hint=f"add --create-agent, or run 'holon agent create {request.agent_id}'"
             ) from error
-        return await host.agents.create(request.agent_id, surface="run_once")
+    with contextlib.suppress(AgentExists):  # somebody may be faster
+        await host.agents.create(request.agent_id, surface=SURFACE)
+    return request.agent_id
 
 
-async def _at_rest(host: Host, agent_id: str, watch: _Watch) -> bool:
-    """Nothing runs, nothing waits that could run, and all that was written about it has been seen."""
-    summary = await host.views.summary(agent_id, private=True)
-    waits = summary.agent.pending > 0 and not summary.lifecycle.resume_required and not _held(summary.agent)
-    quiet = summary.agent.current_run_id is None and summary.agent.status != "awake_idle"
-    return quiet and not waits and watch.seen >= summary.newest_event_seq
+def _refuse_paused(stored: StoredAgent) -> None:
+    """A run waits for its result: one that also waits for an operator would never end. `admit` refuses the stopped."""
+    if stored.state.status is AgentStatus.PAUSED:
+        agent_id = stored.identity.agent_id
+        raise Conflict(f"agent {agent_id!r} is paused", hint=f"run 'holon agent resume {agent_id}'")
 
 
-def _held(state: AgentState) -> bool:
-    """Whether a limit keeps the agent back for longer than the pauses between turns of its own."""
-    return state.held_by not in (None, "self_turns_free")
-
-
-async def _result(host: Host, request: RunRequest, before: AgentSummary, message_id: str, watch: _Watch) -> RunResult:
-    agent_id = before.identity.agent_id
-    after = await host.views.summary(agent_id, private=True)
-    message = await host.views.message(agent_id, message_id, private=True)
-    terminal = after.agent.last_turn_terminal or (message.turn.terminal if message.turn else None)
-    usage = TokenUsage.of(
-        after.agent.total_input_tokens - before.agent.total_input_tokens,
-        after.agent.total_output_tokens - before.agent.total_output_tokens,
-    )
-    status = _status(after, watch)
-    failure = after.agent.last_runtime_failure
-    if failure and terminal and failure.occurred_at != terminal.completed_at:
-        failure = None  # an earlier turn's
-    text = (terminal.last_assistant_message if terminal else None) or ""
-    result = RunResult(
-        agent_id=agent_id,
-        final_status=status,
-        final_text=text,
-        raw_final_text=text,
-        waiting_reason=after.closure.waiting_reason if status is FinalStatus.WAITING else None,
-        sleep_reason=_sleep_reason(after.agent),
-        failure_artifact=failure.failure_artifact if failure and status is FinalStatus.FAILED else None,
-        provider_attempt_timeline=to_plain(watch.timeline),
-        message_count=after.agent.total_message_count - before.agent.total_message_count,
-        token_usage=usage,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        model_rounds=after.agent.total_model_rounds - before.agent.total_model_rounds,
-        tool_calls=watch.tool_calls,
-    )
-    if request.agent_id is None and status is not FinalStatus.WAITING:
-        await host.agents.archive(agent_id, "its run is over")
-    return result
-
-
-def _status(after: AgentSummary, watch: _Watch) -> FinalStatus:
-    terminal, held_by = after.agent.last_turn_terminal, after.agent.held_by
-    if watch.stopped_for_turns or held_by in ("self_turns", "turns_per_hour"):
-        return FinalStatus.MAX_TURNS_EXCEEDED
-    if terminal is not None and terminal.kind is TerminalKind.ABORTED:
-        return FinalStatus.FAILED
-    if after.closure.outcome is ClosureOutcome.WAITING or _held(after.agent):
-        return FinalStatus.WAITING
-    return FinalStatus.COMPLETED
-
-
-def _sleep_reason(state: AgentState) -> str | None:
-    if _held(state):
-        return f"held by limits.{state.held_by}"
-    return state.sleep.reason if state.sleep else None
+async def _with_pauses(events: AsyncIterator[EventEnvelope]) -> AsyncGenerator[EventEnvelope | None, None]:
+    """The events, and `None` in every silence."""
+    upcoming = asyncio.ensure_future(anext(events))
+    try:
+        while True:
+            await asyncio.wait({upcoming}, timeout=LOOK_S)
+            if not upcoming.done():
+                yield None
+                continue
+            try:
+                event = upcoming.result()
+            except StopAsyncIteration:
+                return
+            upcoming = asyncio.ensure_future(anext(events))
+            yield event
+    finally:
+        upcoming.cancel()
+        await asyncio.wait({upcoming})
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()

@@ -133,7 +133,8 @@ class TurnDriver:
             round_ms=(time.perf_counter() - started) * 1000,
         )
         calls = tool_uses(outcome.response.blocks)
-        booking = Booking(self._models.card(outcome.timeline.winning_model_ref or live.turn.model), sent)
+        winner = outcome.timeline.winning_model_ref or live.turn.model
+        booking = Booking(card if winner == live.turn.model else self._models.card(winner), sent)
         step = await self._commit(
             lambda tx: record_answer(tx, live.turn, outcome, times, booking, self._registry, self._limits),
             Transition.TURN_ROUND if calls else Transition.TURN_SETTLE,

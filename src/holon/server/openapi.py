@@ -49,6 +49,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "ControlRequest": {"action": "pause"},
     "AbortRequest": {"mode": "abort"},
     "RotateRequest": {"ttl_ms": 86_400_000},
+    "ModelRequest": {"model": "scripted/echo"},
+    "RunRequest": {"text": "say hello"},
     "NoFields": {},
 }
 _METHODS = ("get", "post")

@@ -1,16 +1,19 @@
-"""Server-sent events: how an agent's log is written to a stream. The cursor is the `id:` line."""
+"""Server-sent events: how an agent's log, or a run, is written to a stream. The cursor is the `id:` line."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, TypeVar
 
 from holon.core.codec import dumps
 from holon.core.errors import HolonError
 from holon.core.events import EventEnvelope
 
 log = logging.getLogger("holon.server")
+
+T = TypeVar("T")
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -26,12 +29,17 @@ def frame(event: EventEnvelope) -> bytes:
     return f"id: {event.event_seq}\nevent: {event.type}\ndata: {dumps(event)}\n\n".encode()
 
 
+def other_frame(name: str, value: Any) -> bytes:
+    """What is no event of the log, such as a run's result: it has no number."""
+    return f"event: {name}\ndata: {dumps(value)}\n\n".encode()
+
+
 async def stream(
-    events: AsyncIterator[EventEnvelope],
+    events: AsyncIterator[T],
     *,
     heartbeat_ms: int,
     closing: asyncio.Event,
-    shape: Callable[[EventEnvelope], EventEnvelope],
+    render: Callable[[T], bytes],
 ) -> AsyncIterator[bytes]:
     """The events as they come, a heartbeat in every silence, and an end as soon as the runtime closes."""
     yield f"retry: {RETRY_MS}\n\n".encode()
@@ -46,13 +54,13 @@ async def stream(
             if upcoming.done():
                 event = upcoming.result()
                 upcoming = asyncio.ensure_future(anext(events))
-                yield frame(shape(event))
+                yield render(event)
             else:
                 yield HEARTBEAT
     except StopAsyncIteration:
         return
     except HolonError as error:  # too late for an answer; the client comes back with its cursor and gets one
-        log.warning("an event stream ended: %s", error)
+        log.warning("a stream ended: %s", error)
     finally:
         end.cancel()
         # In a task of its own: whoever cancels this stream does not let it wait for anything any more.
@@ -64,7 +72,7 @@ async def stream(
 _closing: set[asyncio.Future[None]] = set()
 
 
-async def _close(events: AsyncIterator[EventEnvelope], upcoming: asyncio.Future[EventEnvelope]) -> None:
+async def _close(events: AsyncIterator[Any], upcoming: asyncio.Future[Any]) -> None:
     """Ends the iterator, which may stand at an event that nobody took."""
     upcoming.cancel()
     await asyncio.wait([upcoming])

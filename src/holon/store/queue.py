@@ -46,25 +46,12 @@ def append(tx: Tx, envelope: MessageEnvelope, *, source_key: str | None = None) 
 
 def claim_head(tx: Tx, agent_id: str, run_id: str) -> Claimed | None:
     """Claims the first waiting message: the lowest lane, then the order of arrival."""
-    head = tx.one(
-        "SELECT message_id FROM queue WHERE agent_id = ? AND status = 'queued' ORDER BY lane, seq LIMIT 1", agent_id
-    )
-    return claim(tx, agent_id, head[0], run_id) if head else None
+    return _claim(tx, agent_id, run_id, f"({_HEAD})", agent_id)
 
 
 def claim(tx: Tx, agent_id: str, message_id: str, run_id: str) -> Claimed | None:
     """Claims one waiting message; `None` if it no longer waits."""
-    row = tx.one(
-        "UPDATE queue SET status = 'dequeued', run_id = ?, attempt = attempt + 1, updated_at = ?"
-        f" WHERE message_id = ? AND status = 'queued' RETURNING {_ENTRY}",
-        run_id,
-        tx.now_ms,
-        message_id,
-    )
-    if row is None:
-        return None
-    tx.count_waiting(agent_id, -1)
-    return _claimed(tx, row)
+    return _claim(tx, agent_id, run_id, "?", message_id)
 
 
 def claim_again(tx: Tx, message_id: str) -> Claimed | None:
@@ -165,6 +152,7 @@ def agents_with_waiting(tx: Tx) -> list[str]:
 
 
 _ENTRY = "message_id, agent_id, lane, seq, status, created_at, updated_at, run_id, attempt"
+_HEAD = "SELECT message_id FROM queue WHERE agent_id = ? AND status = 'queued' ORDER BY lane, seq LIMIT 1"
 _PRIORITIES = list(Priority)
 
 
@@ -180,6 +168,20 @@ def _entry(row: Row) -> QueueEntry:
         run_id=row[7],
         attempt=row[8],
     )
+
+
+def _claim(tx: Tx, agent_id: str, run_id: str, which: str, parameter: str) -> Claimed | None:
+    row = tx.one(
+        "UPDATE queue SET status = 'dequeued', run_id = ?, attempt = attempt + 1, updated_at = ?"
+        f" WHERE message_id = {which} AND status = 'queued' RETURNING {_ENTRY}",
+        run_id,
+        tx.now_ms,
+        parameter,
+    )
+    if row is None:
+        return None
+    tx.count_waiting(agent_id, -1)
+    return _claimed(tx, row)
 
 
 def _claimed(tx: Tx, row: Row) -> Claimed:

@@ -9,7 +9,6 @@ Standard library only: runs in the runner.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from holon.tasks.folder import OUTPUT, STDERR, STDOUT, TAIL
@@ -53,20 +52,14 @@ class Disk:
 class BoundedFile:
     """One stream: a file with its beginning, and its end in memory, which is joined to the file when it is closed."""
 
-    def __init__(self, path: Path, head_bytes: int, tail_bytes: int, disk: Disk) -> None:
+    def __init__(self, path: Path, head_bytes: int, tail_bytes: int, disk: Disk, descriptor: int = -1) -> None:
         self.path, self._head_bytes, self._tail_bytes, self._disk = path, head_bytes, tail_bytes, disk
         self.total = 0
         self._head = 0  # bytes in the file
         self._tail = bytearray()
         self._tail_total = 0  # bytes that went to the tail, kept or not
         self._shown = 0  # of `_tail_total`, what the tail file has seen
-        self._descriptor = -1  # the file is made when there is something to put into it
-
-    def create(self) -> None:
-        """Also a stream that has said nothing has a file."""
-        if self._descriptor < 0:
-            with suppress(OSError):
-                self._descriptor = os.open(self.path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        self._descriptor = descriptor if descriptor >= 0 else _create(path)
 
     def write(self, chunk: bytes) -> None:
         self.total += len(chunk)
@@ -132,7 +125,6 @@ class BoundedFile:
 
     def _put(self, data: bytes) -> int:
         """How much of it the disk took."""
-        self.create()
         written = 0
         try:
             while written < len(data):
@@ -149,10 +141,13 @@ class BoundedFile:
 class Capture:
     """The streams of one command: together, and apart from the moment that stderr is used."""
 
-    def __init__(self, folder: Path, head_bytes: int, tail_bytes: int, disk_floor_bytes: int) -> None:
+    def __init__(
+        self, folder: Path, head_bytes: int, tail_bytes: int, disk_floor_bytes: int, output: int = -1
+    ) -> None:
+        """`output` is the open file, if it is made already."""
         self._folder, self._bounds = folder, (head_bytes, tail_bytes)
         self.disk = Disk(folder, disk_floor_bytes)
-        self.output = BoundedFile(folder / OUTPUT, head_bytes, tail_bytes, self.disk)
+        self.output = BoundedFile(folder / OUTPUT, head_bytes, tail_bytes, self.disk, output)
         self._apart: dict[str, BoundedFile] = {}
         self._shown_at = 0.0
 
@@ -194,3 +189,11 @@ class Capture:
 
     def _files(self) -> list[BoundedFile]:
         return [self.output, *self._apart.values()]
+
+
+def _create(path: Path) -> int:
+    """-1: the disk does not take it; every write will fail, and be counted."""
+    try:
+        return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return -1

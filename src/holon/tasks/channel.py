@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from holon.tasks.zygote import main; main()"
 #: Isolated, without site packages, text in UTF-8 whatever the locale.
-_COMMAND = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _ROOT]
+_COMMAND = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _ROOT)
 
 
 class Channel:
@@ -29,11 +30,13 @@ class Channel:
     def open(self) -> socket.socket:
         """Does not wait until the zygote is up: what it is given until then it finds."""
         if self._socket is None:
-            self._run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            spares = self._run_dir / "spares"
+            shutil.rmtree(spares, ignore_errors=True)  # of a zygote that was killed
+            spares.mkdir(mode=0o700, parents=True)
             ours, theirs = socket.socketpair()
             with theirs, (self._run_dir / "zygote.log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    _COMMAND, stdin=theirs, stdout=log, stderr=log, env={}, cwd="/", start_new_session=True
+                    [*_COMMAND, str(spares.absolute())], stdin=theirs, stdout=log, stderr=log, env={}, cwd="/", start_new_session=True
                 )
             self._socket = ours
         return self._socket

@@ -142,7 +142,7 @@ class CommandRunner:
     async def start(self, spec: CommandSpec) -> RunningCommand:
         """Returns when the command runs. Raises an `AgentError` that says why it cannot."""
         order = spec.order()
-        folders.make_folder(spec.folder)
+        spec.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folders.is_taken(spec.folder):
             raise FolderTaken(f"'{spec.folder}' had a command", hint="give every command a folder of its own")
         async with self._starting:

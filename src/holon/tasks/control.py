@@ -35,14 +35,15 @@ class Requests(ABC):
 
 
 class Control:
-    def __init__(
-        self, requests: Requests, watch: Watch, unwatch: Callable[[int], None], link: socket.socket | None
-    ) -> None:
+    def __init__(self, requests: Requests, watch: Watch, unwatch: Callable[[int], None]) -> None:
         self._requests, self._watch, self._unwatch = requests, watch, unwatch
         self._links: dict[int, tuple[socket.socket, bytearray]] = {}
         self._started: Started | None = None
-        if link:
-            self._add(link)
+
+    def add(self, link: socket.socket) -> None:
+        link.setblocking(False)
+        self._links[link.fileno()] = (link, bytearray())
+        self._watch(link.fileno(), select.POLLIN, self._hear)
 
     def listen(self) -> None:
         """In the current directory: a socket's address has at most 107 bytes, so it is made, and found, from inside."""
@@ -62,17 +63,16 @@ class Control:
         for descriptor in list(self._links):
             self._send(descriptor, line)
 
+    def drop(self, descriptor: int) -> None:
+        self._unwatch(descriptor)
+        self._links.pop(descriptor)[0].close()
+
     def _accept(self, _: int) -> None:
         with suppress(BlockingIOError, ConnectionError):
             link, _address = self._listener.accept()
-            self._add(link)
+            self.add(link)
             if self._started:
                 self._send(link.fileno(), encode("started", self._started))
-
-    def _add(self, link: socket.socket) -> None:
-        link.setblocking(False)
-        self._links[link.fileno()] = (link, bytearray())
-        self._watch(link.fileno(), select.POLLIN, self._hear)
 
     def _hear(self, descriptor: int) -> None:
         link, heard = self._links[descriptor]
@@ -84,7 +84,7 @@ class Control:
             chunk = b""
         heard += chunk
         if not chunk or len(heard) > LINE_BYTES:
-            self._drop(descriptor)
+            self.drop(descriptor)
             return
         *lines, rest = bytes(heard).split(b"\n")
         heard[:] = rest
@@ -92,7 +92,7 @@ class Control:
             try:
                 reply = self._answer(*decode(line))
             except (ValueError, KeyError, TypeError):
-                self._drop(descriptor)
+                self.drop(descriptor)
                 return
             self._send(descriptor, encode("reply", reply))
 
@@ -110,10 +110,6 @@ class Control:
         with suppress(KeyError):
             try:
                 if self._links[descriptor][0].send(line) < len(line):
-                    self._drop(descriptor)
+                    self.drop(descriptor)
             except OSError:
-                self._drop(descriptor)
-
-    def _drop(self, descriptor: int) -> None:
-        self._unwatch(descriptor)
-        self._links.pop(descriptor)[0].close()
+                self.drop(descriptor)

@@ -1,7 +1,7 @@
-"""A command's folder: what it is called, who may begin in it, and the two small files that say how far it came.
+"""A command's folder: what is in it, who may begin in it, and the two small files that say how far it came.
 
-    started.json  which process it is. Whoever makes this name first owns the folder, and nobody can afterwards; its
-                  runner keeps it locked for as long as it lives
+    started.json  which process it is. A folder that has it belongs to one command for ever; its runner keeps it locked
+                  for as long as it lives
     control       the runner's socket, once the command has run for a moment
     status.json   how it ended
     output.log    what it wrote, both streams as they came (or the terminal's transcript)
@@ -9,7 +9,8 @@
     stderr.log
     *.tail        the newest output of a long stream while it runs; at the end it is joined to its file
 
-Standard library only: daemon and runner both use it.
+A runner makes its folder before it has an order, and gives it its name when it gets one: making files is slow, renaming
+is not. Standard library only: daemon and runner both use it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,6 @@ from holon.tasks.protocol import CommandStatus, Started, read_started, read_stat
 
 CONTROL, STARTED, STATUS = "control", "started.json", "status.json"
 OUTPUT, STDOUT, STDERR, TAIL = "output.log", "stdout.log", "stderr.log", ".tail"
-
-
-def make_folder(folder: Path) -> None:
-    """For this user alone: output may hold secrets."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def status_of(folder: Path) -> CommandStatus | None:
@@ -52,26 +48,52 @@ def is_taken(folder: Path) -> bool:
     return (folder / STARTED).exists()
 
 
-def take_folder(folder: Path, started: Started) -> bool:
-    """For the runner, before the command runs: False if the folder is taken or was given up. The lock ends with this
-    process. Nothing is flushed: it names processes, and these do not survive what a flush is for."""
-    try:
-        descriptor = os.open(folder / STARTED, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return False
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    if os.fstat(descriptor).st_size:
-        return False  # given up between the two lines above
-    _write_all(descriptor, json.dumps(started._asdict()))
-    return True
+class Nest:
+    """The runner's own folder. It is the current directory, so that no path is needed, or too long for a socket."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises FileExistsError where another runner was, or where somebody has given up."""
+        self._make(path)
+
+    def begin(self, folder: Path, started: Started) -> None:
+        """Becomes the command's folder, which is not there yet, or empty. Nothing is flushed: what is written names
+        processes, and these do not survive what a flush is for."""
+        text = json.dumps(started._asdict())
+        _write_all(self._started, text)
+        try:
+            os.rename(self._path, folder)
+            self._path = folder
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            self.remove()  # on another disk: it is made anew
+            self._make(folder)
+            _write_all(self._started, text)
+
+    def remove(self) -> None:
+        for name in (STARTED, OUTPUT):
+            os.unlink(name)
+        os.chdir("/")
+        os.rmdir(self._path)
+
+    def _make(self, path: Path) -> None:
+        path.mkdir(mode=0o700, exist_ok=True)  # for this user alone: output may hold secrets
+        os.chdir(path)
+        self._path = path
+        self._started = os.open(STARTED, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._started, fcntl.LOCK_EX)
+        if os.fstat(self._started).st_size:
+            raise FileExistsError(errno.EEXIST, "it was given up", str(path))
+        self.output = os.open(OUTPUT, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
 
 
 def give_up(folder: Path) -> bool:
     """True if no runner lives here; from then on none ever will."""
     try:
+        folder.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(folder / STARTED, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
-        return True  # there is no folder
+        return True  # there is no place for it either
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.fstat(descriptor).st_size:

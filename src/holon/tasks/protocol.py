@@ -33,6 +33,10 @@ class Order(NamedTuple):
     limits: dict[str, int]
 
 
+#: An order that nobody gave, to rehearse with.
+SAMPLE = Order("", [""] * 3, "", {"": ""}, False, False, 0, 0, 0, 0, 0, 0.0, None, {})
+
+
 class Started(NamedTuple):
     """On disk before the command runs, and the first line to everyone who connects."""
 

@@ -23,10 +23,11 @@ from pathlib import Path
 from holon.tasks import processes
 from holon.tasks.capture import TAIL_PAUSE_S, Capture
 from holon.tasks.control import Control, Requests
-from holon.tasks.folder import STDERR, STDOUT, take_folder, write_status
-from holon.tasks.protocol import CommandStatus, InputReply, Order, Outcome, Refused, Started, StopReason, StopReply
-from holon.tasks.stem import FOLDER, TERMINAL, Stem
+from holon.tasks.folder import STDERR, STDOUT, Nest, write_status
+from holon.tasks.protocol import SAMPLE, CommandStatus, InputReply, Order, Outcome, Refused, Started, StopReason, StopReply, decode, encode
+from holon.tasks.stem import FOLDER, Stem
 
+HERE = Path()  # the command's folder is the current directory
 #: How long a command has run when its socket appears; and until the next attempt, if the disk does not take it.
 LISTEN_AFTER_S = 0.05
 LISTEN_AGAIN_S = 5.0
@@ -42,14 +43,15 @@ KILL_AGAIN_S = (0.01, 1.0)
 
 
 class Runner(Requests):
-    def __init__(self, order: Order, link: socket.socket, stem: Stem) -> None:
-        self._order, self._stem, self._folder = order, stem, Path(order.folder)
+    """Made before there is an order, so that nothing is left to do then but to begin."""
+
+    def __init__(self, nest: Nest, stem: Stem) -> None:
+        self._nest, self._stem = nest, stem
         self._poll = select.poll()
         self._handlers: dict[int, Callable[[int], None]] = {}
-        self._control = Control(self, self.watch, self.unwatch, link)
-        self._capture = Capture(self._folder, order.head_bytes, order.tail_bytes, order.disk_floor_bytes)
+        self._control = Control(self, self.watch, self.unwatch)
         self._streams: dict[int, str] = {}
-        self._input = -1
+        self._input = stem.stdin
         self._pending = bytearray()
         self._end_input = False
         self._raw_status: int | None = None
@@ -61,22 +63,49 @@ class Runner(Requests):
         self._kill_pause = KILL_AGAIN_S[0]
         #: What is due when; see `_keep_time`.
         self._due: dict[Callable[[], None], float] = {}
+        self._read_from(stem.stdout, STDOUT)
+        self._read_from(stem.stderr, STDERR)
+        self._hear_signals()
 
-    def run(self, raw_order: bytes) -> None:
+    def rehearse(self) -> None:
+        """Goes through the motions once. A forked process copies each page of memory when it first touches it, which
+        takes longer than the work itself: so the copies are made now, while nobody waits."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._order = Order(**decode(encode("order", SAMPLE))[1])
+            self._control.add(ours)
+            self._nest.begin(HERE.absolute().with_suffix(".ready"), self._describe())
+            capture = Capture(HERE, 0, 0, 0, output=self._nest.output)
+            self._control.tell("rehearsal", CommandStatus(Outcome.EXITED, truncated=capture.truncated))
+            theirs.recv(1)
+        self._poll.poll(0)
+        self._control.drop(ours.fileno())
+
+    def run(self, raw_order: bytes, link: socket.socket, begun: Callable[[], None]) -> None:
+        """`begun` is called as soon as nothing here is urgent any more."""
+        self._stem.prepare(raw_order)
+        self._order = order = Order(**decode(raw_order)[1])
+        self._control.add(link)
         self._started = self._describe()
         try:
-            if not take_folder(self._folder, self._started):
-                return  # it is somebody else's, or was given up
-            os.chdir(self._folder)
-            refused = self._begin(raw_order)
+            self._nest.begin(Path(order.folder), self._started)
+            terminal, line = self._open_terminal() if order.tty else ("", -1)
         except OSError as error:
-            refused = Refused(FOLDER, error.errno or 0, str(error))
+            self._control.tell("refused", Refused(FOLDER, error.errno or 0, str(error)))
+            self._nest.remove()
+            return
+        self._stem.become(terminal)
+        self._capture = Capture(
+            HERE, order.head_bytes, order.tail_bytes, order.disk_floor_bytes, output=self._nest.output
+        )
+        refused = self._stem.refusal()
         if refused:
             self._control.tell("refused", refused)
-            write_status(self._folder, CommandStatus(Outcome.NOT_STARTED, detail=refused.detail))
+            write_status(HERE, CommandStatus(Outcome.NOT_STARTED, detail=refused.detail))
             return
         self._control.welcome(self._started)
-        self._due[self._listen] = time.monotonic() + LISTEN_AFTER_S
+        begun()
+        self._settle_in(line)
         self._loop()
         self._finish()
 
@@ -118,39 +147,32 @@ class Runner(Requests):
             accepts_input=self._order.accepts_input,
         )
 
-    def _begin(self, raw_order: bytes) -> Refused | None:
-        stem, order = self._stem, self._order
-        terminal, line = None, -1
-        if order.tty:
-            try:
-                master, line = os.openpty()
-            except OSError as error:
-                return Refused(TERMINAL, error.errno or 0, f"no terminal could be opened: {error.strerror}")
-            fcntl.ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", order.rows, order.columns, 0, 0))
-            terminal, self._input = os.ttyname(line), os.dup(master)
-            self._read_from(master, STDOUT)
-            for unused in (stem.stdin, stem.stdout, stem.stderr):
-                os.close(unused)
-        else:
-            self._input = stem.stdin
-            self._read_from(stem.stdout, STDOUT)
-            self._read_from(stem.stderr, STDERR)
-        self._hear_signals()
-        refused = stem.become(raw_order, terminal)
+    def _settle_in(self, line: int) -> None:
         if line >= 0:
-            os.close(line)
-        if self._input >= 0 and not order.accepts_input:
+            os.close(line)  # the command has it; when nobody has it any more, it has ended
+        if self._order.accepts_input:
+            os.set_blocking(self._input, False)
+        else:
             os.close(self._input)
             self._input = -1
-        elif self._input >= 0:
-            os.set_blocking(self._input, False)
-        if order.time_limit_s is not None:
-            self._due[self._time_out] = time.monotonic() + order.time_limit_s
-        return refused
+        now = time.monotonic()
+        self._due[self._listen] = now + LISTEN_AFTER_S
+        if self._order.time_limit_s is not None:
+            self._due[self._time_out] = now + self._order.time_limit_s
+
+    def _open_terminal(self) -> tuple[str, int]:
+        """In place of the three pipes. Its name for the command, and a hold on it until the command has it."""
+        for descriptor in list(self._streams):
+            self._close_stream(descriptor)
+        os.close(self._input)
+        master, line = os.openpty()
+        fcntl.ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", self._order.rows, self._order.columns, 0, 0))
+        self._input = os.dup(master)
+        self._read_from(master, STDOUT)
+        return os.ttyname(line), line
 
     def _listen(self) -> None:
         """Most commands are short: only one that lasts needs to be found by others."""
-        self._capture.output.create()
         try:
             self._control.listen()
         except OSError:
@@ -222,9 +244,12 @@ class Runner(Requests):
         if chunk:
             self._capture.take(self._streams[descriptor], chunk)
         else:
-            self.unwatch(descriptor)
-            del self._streams[descriptor]
-            os.close(descriptor)
+            self._close_stream(descriptor)
+
+    def _close_stream(self, descriptor: int) -> None:
+        self.unwatch(descriptor)
+        del self._streams[descriptor]
+        os.close(descriptor)
 
     def _write_input(self, _: int = -1) -> None:
         try:
@@ -314,8 +339,7 @@ class Runner(Requests):
         self._capture.close()
         status = self._status()
         self._control.tell("ended", status)  # those who wait need not wait for the disk
-        self._capture.output.create()
-        write_status(self._folder, status)
+        write_status(HERE, status)
 
     def _status(self) -> CommandStatus:
         assert self._raw_status is not None

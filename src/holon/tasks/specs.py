@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from holon.core.tasks import command_digest
@@ -113,4 +114,14 @@ def shell_argv(shell: str | None, login: bool, env: Mapping[str, str]) -> list[s
 
 
 def _find(name: str, env: Mapping[str, str]) -> str | None:
-    return shutil.which(name, path=env.get("PATH", os.defpath))
+    path = env.get("PATH", os.defpath)
+    found = _found(name, path)
+    if found is None or not os.access(found, os.X_OK):  # installed or removed since
+        _found.cache_clear()
+        found = _found(name, path)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _found(name: str, path: str) -> str | None:
+    return shutil.which(name, path=path)

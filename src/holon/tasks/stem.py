@@ -16,7 +16,7 @@ import termios
 from typing import NamedTuple
 
 from holon.tasks import processes
-from holon.tasks.protocol import Order, Refused, decode, encode
+from holon.tasks.protocol import SAMPLE, Order, Refused, decode, encode
 
 #: The steps of becoming a command, as `Refused` names them.
 FOLDER, TERMINAL, WORKDIR, LIMITS, EXEC = "folder", "terminal", "workdir", "limits", "exec"
@@ -34,13 +34,21 @@ class Stem(NamedTuple):
     go: int
     fate: int
 
-    def become(self, order: bytes, terminal: str | None) -> Refused | None:
-        """Lets it become the command. `order` is the line as it came."""
-        os.set_blocking(self.go, True)
-        with open(self.go, "wb", closefd=True) as go:
-            go.write((terminal or "").encode() + b"\n" + order)
-        with open(self.fate, "rb", closefd=True) as fate:
-            line = fate.read()  # ends with the exec, which closes the other side
+    def prepare(self, order: bytes) -> None:
+        """Lets it read the order, as the line came, while the runner does its own part."""
+        data = memoryview(order)
+        while data:
+            data = data[os.write(self.go, data) :]
+
+    def become(self, terminal: str) -> None:
+        """Lets it become the command."""
+        os.write(self.go, terminal.encode() + b"\n")
+        os.close(self.go)
+
+    def refusal(self) -> Refused | None:
+        """Waits until it has, or could not."""
+        line = os.read(self.fate, 65_536)  # ends with the exec, which closes the other side
+        os.close(self.fate)
         return Refused(**decode(line)[1]) if line else None
 
 
@@ -73,16 +81,24 @@ def restore_signals() -> None:
 
 def _grow(stdin: int, stdout: int, stderr: int, go: int, fate: int) -> None:
     restore_signals()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    Order(**decode(encode("order", SAMPLE))[1])  # a rehearsal, see `Runner.rehearse`
     with open(go, "rb") as file:
-        terminal, _, line = file.read().partition(b"\n")
-    if not line:
-        return  # the runner has no use for it
-    order = Order(**decode(line)[1])
+        if not (line := file.readline()):
+            return  # the runner has no use for it
+        order = Order(**decode(line)[1])
+        if not (terminal := file.readline()):
+            return
     step = WORKDIR
     try:
         os.chdir(order.cwd)
         step = TERMINAL
-        _connect(order, terminal.decode(), stdin, stdout, stderr)
+        if order.tty:
+            _take_terminal(terminal.decode().strip())
+        elif order.accepts_input:
+            os.dup2(stdin, 0)
         step = LIMITS
         for name, value in order.limits.items():
             _limit(getattr(resource, name), value)
@@ -93,15 +109,11 @@ def _grow(stdin: int, stdout: int, stderr: int, go: int, fate: int) -> None:
         os.write(fate, encode("refused", Refused(step, number, str(error))))
 
 
-def _connect(order: Order, terminal: str, stdin: int, stdout: int, stderr: int) -> None:
-    if terminal:
-        line = os.open(terminal, os.O_RDWR)
-        fcntl.ioctl(line, termios.TIOCSCTTY, 0)
-        stdin = stdout = stderr = line
-    elif not order.accepts_input:
-        stdin = os.open(os.devnull, os.O_RDONLY)
-    for number, end in enumerate((stdin, stdout, stderr)):
-        os.dup2(end, number)
+def _take_terminal(name: str) -> None:
+    line = os.open(name, os.O_RDWR)
+    fcntl.ioctl(line, termios.TIOCSCTTY, 0)
+    for number in (0, 1, 2):
+        os.dup2(line, number)
 
 
 def _limit(which: int, value: int) -> None:

@@ -16,14 +16,15 @@ import select
 import signal
 import socket
 import struct
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from holon.tasks import processes
-from holon.tasks.folder import write_status
-from holon.tasks.protocol import CommandStatus, Order, Outcome, decode
-from holon.tasks.runner import Runner
+from holon.tasks.folder import Nest, write_status
+from holon.tasks.protocol import CommandStatus, Outcome
+from holon.tasks.runner import HERE, Runner
 from holon.tasks.stem import plant, restore_signals
 
 SPARES = 2
@@ -35,18 +36,18 @@ _PID = struct.Struct("I")
 
 
 def main() -> None:
-    """The daemon's channel is standard input."""
+    """The daemon's channel is standard input; the argument is a folder for spares, on the disk of the commands'."""
     restore_signals()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     processes.set_name("holon-zygote")
     processes.boot_id()
     gc.freeze()  # collected pages would be written to, and so copied, in every runner
-    Zygote(socket.socket(fileno=0)).run()
+    Zygote(socket.socket(fileno=0), Path(sys.argv[-1])).run()
 
 
 class Zygote:
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, channel: socket.socket, folder: Path) -> None:
+        self._channel, self._folder = channel, folder
         self._spares: set[int] = set()
         self._taken, self._take = os.pipe()
         self._heard, told = os.pipe()
@@ -84,7 +85,7 @@ class Zygote:
                 continue
             if pid == 0:
                 try:
-                    wait_and_run(self._channel, self._take)
+                    wait_and_run(self._channel, self._take, self._folder)
                 finally:
                     os._exit(0)
             self._spares.add(pid)
@@ -99,32 +100,36 @@ class Zygote:
                     time.sleep(PAUSE_S)
 
 
-def wait_and_run(channel: socket.socket, take: int) -> None:
+def wait_and_run(channel: socket.socket, take: int, spares: Path) -> None:
     """The life of a runner."""
     os.setsid()
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     processes.set_name("holon-runner")
     processes.adopt_orphans()
-    stem = plant()
+    nest = Nest(spares / str(os.getpid()))
+    runner = Runner(nest, plant())
+    runner.rehearse()
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1, socket.MSG_CMSG_CLOEXEC)
-    if not descriptors:
-        return  # the daemon is gone
-    os.write(take, _PID.pack(os.getpid()))
-    os.close(take)
+    if not descriptors:  # the daemon is gone
+        nest.remove()
+        return
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     link = socket.socket(fileno=descriptors[0])
     raw = _read_line(link)
     if raw is None:
+        nest.remove()
         return
-    order = Order(**decode(raw)[1])
     try:
-        Runner(order, link, stem).run(raw)
+        runner.run(raw, link, begun=lambda: _tell(take))
     except Exception as error:  # a status that says what went wrong, rather than none
         processes.send(processes.descendants(os.getpid()), signal.SIGKILL)
-        write_status(Path(order.folder), CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"))
+        write_status(HERE, CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"))
+
+
+def _tell(take: int) -> None:
+    os.write(take, _PID.pack(os.getpid()))
+    os.close(take)
 
 
 def _read_line(link: socket.socket) -> bytes | None:

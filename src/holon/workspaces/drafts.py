@@ -73,6 +73,8 @@ class Draft:
         except RootViolation as violation:
             self.violation = self.violation or violation
             self._problem(section.path, violation.code, violation.message)
+        except OSError as error:
+            self._problem(section.path, "unreadable", f"cannot be read: {error.strerror}")
 
     def finish(self) -> None:
         """What can be told only when all sections were carried out: names that nobody gave up, or that are folders."""

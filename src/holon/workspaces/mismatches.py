@@ -46,7 +46,8 @@ def explain(hunk: Hunk, lines: Sequence[Line]) -> str:
         return f"{refused}: its lines stand at line {place + 1}, but {_why_not(hunk, lines)}"
     far = "" if hunk.old_start is None else _distance(hunk.old_start, place + 1)
     only = f" and the rest differs only in {window.likeness}" if window.likeness else ""
-    alike = f"where {window.same} of {_count(len(wanted))} are the same{only}"
+    same = "the line is similar" if len(wanted) == 1 else f"{window.same} of {len(wanted)} lines are the same"
+    alike = f"where {same}{only}"
     return f"{refused}; closest is line {place + 1}{far}, {alike}: {'; '.join(window.differences)}"
 
 
@@ -84,7 +85,7 @@ class _Window:
 
 
 def _window(wanted: Sequence[str], keys: Sequence[str], place: int) -> _Window:
-    """Aligned where that is cheap, so that a line too many does not make all that follow look different."""
+    """Straight, or shifted where more lines are the same then: a line too many makes all that follow look different."""
     if len(wanted) > MAX_COMPARED:
         skipped = 0
         while skipped < len(wanted) - MAX_COMPARED and keys[place + skipped : place + skipped + 1] == [wanted[skipped]]:
@@ -94,12 +95,11 @@ def _window(wanted: Sequence[str], keys: Sequence[str], place: int) -> _Window:
         )
         window.same = sum(one == other for one, other in zip(wanted, keys[place:], strict=False))
         return window
-    exact = [one == other for one, other in zip(wanted, keys[place:], strict=False)]
-    if len(exact) == len(wanted) and sum(exact) * 2 >= len(wanted):
-        return _Window(wanted, keys[place : place + len(wanted)], place)
     slack = min(5, len(wanted))
     first = max(0, place - slack)
-    return _Window(wanted, keys[first : place + len(wanted) + slack], first)
+    straight = _Window(wanted, keys[place : place + len(wanted)], place)
+    shifted = _Window(wanted, keys[first : place + len(wanted) + slack], first)
+    return shifted if shifted.same > straight.same else straight
 
 
 def _closest(wanted: Sequence[str], keys: Sequence[str], stated: int | None) -> int | None:

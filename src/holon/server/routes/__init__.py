@@ -6,11 +6,15 @@ from typing import Any
 
 from holon.server.routes import (
     agents,
+    analytics,
     callbacks,
     control,
     events,
     ingress,
     lifecycle,
+    models,
+    prompts,
+    runs,
     runtime,
     timers,
     triggers,
@@ -18,6 +22,20 @@ from holon.server.routes import (
 
 ALL: list[Any] = [
     handler
-    for group in (runtime, agents, events, ingress, callbacks, control, lifecycle, timers, triggers)
+    for group in (
+        runtime,
+        agents,
+        events,
+        ingress,
+        callbacks,
+        control,
+        runs,
+        lifecycle,
+        prompts,
+        models,
+        analytics,
+        timers,
+        triggers,
+    )
     for handler in group.HANDLERS
 ]

@@ -107,12 +107,13 @@ async def follow(
         cursor = (await host.views.summary(agent_id)).newest_event_seq
     # A stream that has begun can refuse nothing more: look before it begins.
     await host.views.events(agent_id, EventQuery(after_seq=cursor, limit=1))
+    shape = with_presentation if presentation else as_stored
     return Stream(
         sse.stream(
             host.events.follow(agent_id, cursor),
             heartbeat_ms=host.settings.event_heartbeat_ms,
             closing=host.shutdown_requested,
-            shape=with_presentation if presentation else as_stored,
+            render=lambda event: sse.frame(shape(event)),
         ),
         media_type=sse.MEDIA_TYPE,
         headers=sse.HEADERS,
