@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ rules:
 
 
 def call(name: str, **arguments: Any) -> str:
+    """One tool call. Commands do not read the login profile: it is the machine's, not ours."""
+    if name == "ExecCommand":
+        arguments = {"login": False, **arguments}
     return json.dumps({"name": name, "input": arguments})
 
 
@@ -105,6 +109,7 @@ async def test_what_cannot_run_says_why(living: Opens, arguments: dict[str, Any]
 @pytest.mark.spec("RT-266", "RT-267", "RT-268", "RT-269", "RT-270")
 async def test_a_batch_runs_in_order_and_keeps_its_items_apart(living: Opens) -> None:
     items = [{"cmd": "echo one"}, {"cmd": "exit 2"}, {"cmd": "sleep 9", "yield_time_ms": 50}, {"cmd": "echo two"}]
+    items = [{"login": False, **item} for item in items]
     life = await living(script(call("ExecCommandBatch", items=items)))
     await life.ask("go")
     text = (await life.briefs())[-1].text
@@ -132,7 +137,7 @@ async def test_a_patch_changes_the_repository_that_the_agent_uses(living: Opens,
         script(
             call("UseWorkspace", path=str(repo)),
             call("ApplyPatch", patch=diff),
-            call("ExecCommand", cmd="python3 hello.py && pwd"),
+            call("ExecCommand", cmd=f"{sys.executable} hello.py && pwd"),
         )
     )
     await life.ask("mend it")
@@ -155,7 +160,7 @@ rules:
       - tools: [{name: TaskOutput, input: {task_id: "{1}", timeout_ms: 5000}}]
       - text: "{result}"
   - rounds:
-      - tools: [{name: ExecCommand, input: {cmd: "sleep 0.4; echo done", yield_time_ms: 50}}]
+      - tools: [{name: ExecCommand, input: {cmd: "sleep 0.4; echo done", login: false, yield_time_ms: 50}}]
       - text: "{result}"
 """
     life = await living(rules)
@@ -184,7 +189,7 @@ rules:
       - tools: [{name: TaskStop, input: {task_id: "{1}"}}]
       - text: "{result}"
   - rounds:
-      - tools: [{name: ExecCommand, input: {cmd: "cat; sleep 60", accepts_input: true, yield_time_ms: 50}}]
+      - tools: [{name: ExecCommand, input: {cmd: "cat; sleep 60", login: false, accepts_input: true, yield_time_ms: 50}}]
       - text: "{result}"
 """
     life = await living(rules)

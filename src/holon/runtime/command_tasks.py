@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,8 @@ from holon.tasks.folder import OUTPUT
 from holon.tasks.protocol import CommandStatus
 from holon.tasks.specs import CommandSpec
 from holon.tools.registry import CallContext
+
+log = logging.getLogger("holon.tasks")
 
 RESULT_CHARS = 4_000
 
@@ -130,9 +133,12 @@ class CommandTasks:
             await self._runner.close()
 
     async def _wait(self, task_id: str, agent_id: str, running: RunningCommand) -> None:
-        status = await running.wait()
-        if status is not None:
-            await self._end(task_id, agent_id, status)
+        try:
+            status = await running.wait()
+            if status is not None:
+                await self._end(task_id, agent_id, status)
+        except Exception:
+            log.exception("the end of task %s could not be written; a restart takes it up", task_id)
 
     async def _end(self, task_id: str, agent_id: str, status: CommandStatus) -> None:
         await self._store.write(lambda tx: end_task(tx, task_id, status, self._limits), at=Transition.TASK_END)
