@@ -34,6 +34,16 @@ def call(name: str, **arguments: Any) -> str:
     return json.dumps({"name": name, "input": arguments})
 
 
+def repository(folder: Path) -> Path:
+    """A real repository with one file and one commit."""
+    folder.mkdir()
+    (folder / "hello.py").write_text("print('helo')\n")
+    identity = ["-c", "user.email=a@b.c", "-c", "user.name=a"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*identity, "commit", "-qm", "first"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    return folder
+
+
 async def told(life: Any) -> dict[str, Any]:
     """What the model was told by the last tool of the turn."""
     brief = (await life.briefs())[-1]
@@ -122,16 +132,7 @@ async def test_a_batch_runs_in_order_and_keeps_its_items_apart(living: Opens) ->
 
 @pytest.mark.spec("RT-252", "RT-320")
 async def test_a_patch_changes_the_repository_that_the_agent_uses(living: Opens, tmp_path: Path) -> None:
-    repo = tmp_path / "project"
-    repo.mkdir()
-    for command in (
-        ["git", "init", "-q", "-b", "main"],
-        ["git", "config", "user.email", "a@b"],
-        ["git", "config", "user.name", "a"],
-    ):
-        subprocess.run(command, cwd=repo, check=True)
-    (repo / "hello.py").write_text("print('helo')\n")
-    subprocess.run("git add -A && git commit -qm first", cwd=repo, shell=True, check=True)
+    repo = repository(tmp_path / "project")
     diff = "--- a/hello.py\n+++ b/hello.py\n@@ -1 +1 @@\n-print('helo')\n+print('hello')\n"
     life = await living(
         script(
@@ -142,6 +143,7 @@ async def test_a_patch_changes_the_repository_that_the_agent_uses(living: Opens,
     )
     await life.ask("mend it")
     answer = await told(life)
+    assert answer.get("stderr_preview") == ""
     assert answer["stdout_preview"] == f"hello\n{repo}\n"
     assert (repo / "hello.py").read_text() == "print('hello')\n"
     state = await life.state()
@@ -189,7 +191,7 @@ rules:
       - tools: [{name: TaskStop, input: {task_id: "{1}"}}]
       - text: "{result}"
   - rounds:
-      - tools: [{name: ExecCommand, input: {cmd: "cat; sleep 60", login: false, accepts_input: true, yield_time_ms: 50}}]
+      - tools: [{name: ExecCommand, input: {cmd: "cat; sleep 60", login: false, accepts_input: true, yield_time_ms: 9}}]
       - text: "{result}"
 """
     life = await living(rules)
