@@ -191,13 +191,19 @@ async def test_max_turns_that_are_not_reached_change_nothing(living: Opens) -> N
 async def test_max_turns_end_a_run_whose_own_message_has_not_even_begun(living: Opens) -> None:
     life = await living(SCRIPT)
     life.model.hold()
-    for number in range(3):
-        await life.say(f"before you {number}")
+    before = [await life.say(f"before you {number}") for number in range(3)]
     await life.model.asked()
     running = asyncio.create_task(run(life, "me", max_turns=1))
     await life.event("message_admitted", count=4)
+    for _ in range(2):  # the second and the third turn begin, one after the other
+        life.model.release()
+        life.model.hold()
+        await life.model.asked()
+    result = await running
+    assert (result.final_status, result.final_text) == (FinalStatus.MAX_TURNS_EXCEEDED, "")
     life.model.release()
-    assert (await running).final_status is FinalStatus.MAX_TURNS_EXCEEDED
+    await life.at_rest()
+    assert [turn.message_id for turn in await life.turns()] == before, "the prompt was taken back"
 
 
 async def test_a_run_ends_when_the_agent_has_had_all_the_turns_it_may_give_itself(living: Opens) -> None:

@@ -56,7 +56,7 @@ def nested(levels: int) -> bytes:
         ("POST", "/control/agents/main/create", None, 409, "agent_exists", None),
         ("POST", "/control/agents/tmp_x/create", None, 400, "invalid_input", "agent_id"),
         ("GET", "/nowhere", None, 404, "not_found", None),
-        ("GET", PROMPT, None, 405, "method_not_allowed", None),
+        ("GET", "/control/agents/main/wake", None, 405, "method_not_allowed", None),
         ("DELETE", "/status", None, 405, "method_not_allowed", None),
         ("POST", PROMPT, None, 400, "invalid_input", None),
         ("POST", PROMPT, b'{"text": "x"', 400, "invalid_input", None),
@@ -117,7 +117,7 @@ def test_a_refused_choice_is_answered_with_the_choices(live: Running) -> None:
 
 
 def test_a_wrong_method_is_answered_with_the_right_ones(live: Running) -> None:
-    assert live.tcp.get(PROMPT).headers["allow"] == "POST, OPTIONS"
+    assert live.tcp.get("/control/agents/main/wake").headers["allow"] == "POST, OPTIONS"
 
 
 def test_a_body_at_the_limit_of_nesting_is_taken(live: Running) -> None:

@@ -40,6 +40,7 @@ class Project:
             ["git", *arguments],
             cwd=folder or self.folder,
             env=os.environ | _IDENTITY,
+            stdin=subprocess.DEVNULL,
             check=True,
             capture_output=True,
             text=True,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holon.workspaces import patches
-from holon.workspaces.journal import RecoveryOutcome
+from holon.workspaces.patches import RecoveryOutcome
 from holon.workspaces.roots import ExecutionRoot
 from tests.workspaces.crashing import NEW, OLD, TEXT
 from tests.workspaces.trees import grown, patched, plant
@@ -38,9 +38,9 @@ def test_a_fault_at_any_call_to_the_system_leaves_all_files_old_or_all_new(tmp_p
     assert ran.stderr == ""
     report = json.loads(ran.stdout)
     assert report["wrong"] == []
-    assert report["calls"] > 250
-    assert report["outcomes"]["old"] > 50
-    assert report["outcomes"]["new"] > 50
+    assert report["calls"] > 70
+    assert report["outcomes"]["old"] > 20
+    assert report["outcomes"]["new"] > 20
 
 
 STOP = """

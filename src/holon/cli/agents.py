@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holon.cli.client import agent_path
 from holon.cli.inspection import show_status
 from holon.cli.output import emit, say, show_table
-from holon.cli.seat import Seat, seated
-from holon.core.agents import AgentListEntry
+from holon.cli.seat import Agent, Seat, seated
+from holon.core.agents import AgentListEntry, AgentModelState
 from holon.core.codec import from_plain
 from holon.core.ids import new_id
 
-app = typer.Typer(help="Agents: list, create, pause, resume, stop, abort.")
+app = typer.Typer(help="Agents: list, create, pause, resume, stop, abort, and their models.")
+model = typer.Typer(help="The model of one agent: show it, set another one, go back to the default.")
+app.add_typer(model, name="model")
 
 Id = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")]
 
@@ -133,6 +135,60 @@ def abort(
         outcome,
         f"run {outcome['run_id']} of agent {agent} is being aborted" + (", then the agent stops" if stop_after else ""),
     )
+
+
+@model.command("get")
+@seated()
+def get_model(seat: Seat, agent: Agent = None) -> None:
+    """Show which model an agent's next turn begins with, and what is tried after it.
+
+    \b
+    Example:
+      holon agent model get --agent reviewer
+    """
+    client = seat.client()
+    found = client.get(client.control_path(agent, "model"))
+    seat.answer(found, _model_sentence(found))
+
+
+@model.command("set")
+@seated()
+def set_model(
+    seat: Seat,
+    ref: Annotated[str, typer.Argument(metavar="REF", help="The model, like anthropic/claude-opus-5.")],
+    agent: Agent = None,
+    force: Annotated[bool, typer.Option("--force", help="Also if its provider cannot be used now.")] = False,
+) -> None:
+    """Give an agent a model of its own. A turn that runs keeps the model that it began with.
+
+    \b
+    Example:
+      holon agent model set anthropic/claude-opus-5 --agent reviewer
+    """
+    client = seat.client()
+    found = client.post(client.control_path(agent, "model"), {"model": ref, "force": force})
+    seat.answer(found, _model_sentence(found))
+
+
+@model.command("clear")
+@seated()
+def clear_model(seat: Seat, agent: Agent = None) -> None:
+    """Let an agent use the runtime's default model again.
+
+    \b
+    Example:
+      holon agent model clear --agent reviewer
+    """
+    client = seat.client()
+    found = client.post(client.control_path(agent, "model", "clear"))
+    seat.answer(found, _model_sentence(found))
+
+
+def _model_sentence(found: dict[str, Any]) -> str:
+    state = from_plain(found["model"], AgentModelState)
+    why = "its own" if state.source == "agent_override" else "the default"
+    after = f"; if it fails: {', '.join(state.effective_fallback_models)}" if state.effective_fallback_models else ""
+    return f"agent {found['agent_id']} uses {state.effective_model} ({why}) from its next turn on{after}"
 
 
 def _control(seat: Seat, agent: str, action: str) -> None:

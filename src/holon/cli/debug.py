@@ -1,4 +1,4 @@
-"""`holon debug`: where time goes, and what retention would remove."""
+"""`holon debug`: what an agent's prompt is made of, where time goes, and what retention would remove."""
 
 from __future__ import annotations
 
@@ -8,8 +8,53 @@ import typer
 
 from holon.cli.output import emit, say, show_table, span
 from holon.cli.seat import Agent, Limit, Seat, seated
+from holon.core.errors import InvalidInput
 
-app = typer.Typer(help="Where time goes, and what retention removes.")
+app = typer.Typer(help="What a prompt is made of, where time goes, and what retention removes.")
+
+
+@app.command()
+@seated()
+def prompt(
+    seat: Seat,
+    agent: Agent = None,
+    call: Annotated[
+        int | None, typer.Option("--call", metavar="N", min=1, help="A past call by its number, as it was sent.")
+    ] = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Compare the newest request, or --call, with the one before.")
+    ] = False,
+    text: Annotated[bool, typer.Option("--text", help="Print the prompt itself.")] = False,
+) -> None:
+    """Show what an agent's prompt is made of, what its parts cost, and what of it came from the cache.
+
+    Without --call it is the prompt of the next turn. A past call is made again from what is stored and compared with
+    what the ledger knows of it. In the bar each letter is a part, and under it stands what became of it: R was read
+    from the cache, W was written to it, F was fresh.
+
+    \b
+    Example:
+      holon debug prompt
+      holon debug prompt --call 7 --text
+      holon debug prompt --diff
+    """
+    from holon.cli.prompt_views import show_diff, show_prompt, show_text
+
+    if diff and text:
+        raise InvalidInput("--diff and --text are two questions", hint="ask one at a time")
+    client = seat.client()
+    if diff:
+        found = client.get(client.control_path(agent, "prompt", "diff"), call=call)
+    else:
+        found = client.get(client.control_path(agent, "prompt"), call=call, text="true" if text else None)
+    if seat.json:
+        emit(found)
+    elif diff:
+        show_diff(found)
+    elif text:
+        show_text(found)
+    else:
+        show_prompt(found)
 
 
 @app.command()

@@ -5,9 +5,10 @@ Nothing that came from a model or from outside reaches a terminal with its contr
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -56,7 +57,10 @@ def problem(error: HolonError) -> dict[str, Any]:
     return {**details, "hint": error.hint} if error.hint else details
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) -> None:
+def show_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str, numbers: Container[str] = ()
+) -> None:
+    """A table for people; the columns in `numbers` stand flush right."""
     from rich.table import Table
 
     lines = [tuple(printable(cell) for cell in row) for row in rows]
@@ -65,7 +69,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: 
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", justify="right" if column in numbers else "left")
     for line in lines:
         table.add_row(*line)
     _print(table)
@@ -83,6 +87,19 @@ def show_fields(title: str, fields: Iterable[tuple[str, str | None]]) -> None:
         if value:
             grid.add_row(f"  {name}", printable(value))
     _print(Text(printable(title), style="bold"), grid)
+
+
+def show_strips(strips: Iterable[tuple[str, str]], colours: Mapping[str, str]) -> None:
+    """Rows of single characters under one another, each with its name; in colour where a character has one."""
+    from rich.text import Text
+
+    lines = list(strips)
+    width = max(len(name) for name, _ in lines)
+    for name, cells in lines:
+        line = Text(f"  {name:<{width}}  ", style="dim")
+        for cell in printable(cells):
+            line.append(cell, style=colours.get(cell, "default"))
+        _print(line)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -124,6 +141,19 @@ _STEERING[ord("\r")] = ""
 
 def local_time(moment: datetime | None) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+
+
+def money(dollars: float) -> str:
+    """Dollars with as many digits as tell something: two behind the first that is not zero, if it is less than one."""
+    size = abs(dollars)
+    if size == 0:
+        return "$0"
+    decimals = 0 if size >= 1_000 else 2 if size >= 1 else max(2, 1 - math.floor(math.log10(size)))
+    return f"{'-' if dollars < 0 else ''}${size:,.{decimals}f}"
+
+
+def share(part: float | None) -> str:
+    return "" if part is None else f"{part:.1%}"
 
 
 def span(milliseconds: float) -> str:

@@ -6,7 +6,6 @@ disk and is taken up again by whoever opens the home next.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,11 +14,12 @@ from holon.cli.outcome import EXIT_CODES
 from holon.cli.output import INTERRUPTED, emit, remark, say
 from holon.cli.progress import Progress, Style
 from holon.cli.seat import Seat, read_text, seated
-from holon.core.errors import InvalidInput, UnknownAgent
+from holon.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from holon.cli.client import Client
-    from holon.runtime.run_once import RunRequest, RunResult
+    from holon.runtime.run_once import RunRequest
+    from holon.runtime.run_results import RunResult
 
 
 @seated()
@@ -32,7 +32,13 @@ def run(
     ] = None,
     create_agent: Annotated[bool, typer.Option("--create-agent", help="Make the agent if it is not there.")] = False,
     max_turns: Annotated[
-        int | None, typer.Option("--max-turns", metavar="N", min=1, help="End after so many turns.")
+        int | None,
+        typer.Option(
+            "--max-turns",
+            metavar="N",
+            min=1,
+            help="End after so many turns; what the agent queued for itself by then waits until it is spoken to.",
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", metavar="REF", help="The model of this run, like scripted/echo.")
@@ -82,20 +88,18 @@ def _here(seat: Seat, request: RunRequest, progress: Progress) -> RunResult:
 
 
 async def _run_here(seat: Seat, request: RunRequest, progress: Progress) -> RunResult:
-    from holon.cli.remote_runs import refuse_held
     from holon.runtime.host import Host
     from holon.runtime.run_once import run_once
 
     async with await Host.open(seat.settings(), purpose="run") as host:
-        if request.agent_id is not None:
-            with suppress(UnknownAgent):  # run_once makes it, or says how to
-                refuse_held(await host.views.summary(request.agent_id))
         return await run_once(host, request, progress.show)
 
 
 def _farewell(agent_id: str | None, through_daemon: bool) -> str:
     if agent_id is None:
         return "interrupted: nothing was heard of the turn yet; if its message was admitted, it is taken up again"
+    if through_daemon and agent_id.startswith("tmp_"):
+        return "left: the run goes on in the Holon that has this home; its agent is private"
     if through_daemon:
         return f"left: agent {agent_id} goes on; look with 'holon tail --agent {agent_id} --follow'"
     return (

@@ -72,9 +72,7 @@ class CommandTaskSpec(Record, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        return command_digest(
-            cmd=self.cmd, workdir=self.workdir, shell=self.shell, login=self.login, tty=self.tty
-        )
+        return command_digest(cmd=self.cmd, workdir=self.workdir, shell=self.shell, login=self.login, tty=self.tty)
 
 
 class CommandRecovery(Record, frozen=True, kw_only=True, tag_field="kind", tag="command_task"):

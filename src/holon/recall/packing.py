@@ -31,18 +31,17 @@ def pack(candidates: Sequence[Candidate], budget_tokens: int, limit: int | None 
     best = max((candidate.score for candidate in candidates), default=0.0) or 1.0
     waiting = sorted(candidates, key=lambda c: (-c.score, c.key))
     chosen: list[Candidate] = []
-    left_out: list[str] = []
     used = 0
     while waiting and (limit is None or len(chosen) < limit):
         pick = max(waiting, key=lambda c: RELEVANCE_SHARE * c.score / best - (1 - RELEVANCE_SHARE) * _same(c, chosen))
         waiting.remove(pick)
-        if used + pick.tokens > budget_tokens:
-            left_out.append(pick.key)
-            continue
-        chosen.append(pick)
-        used += pick.tokens
-    left_out += [candidate.key for candidate in waiting]
-    return Packed(tuple(candidate.key for candidate in chosen), tuple(left_out), used)
+        if used + pick.tokens <= budget_tokens:
+            chosen.append(pick)
+            used += pick.tokens
+    taken = {candidate.key for candidate in chosen}
+    ranked = sorted(candidates, key=lambda c: (-c.score, c.key))
+    left_out = tuple(candidate.key for candidate in ranked if candidate.key not in taken)
+    return Packed(tuple(candidate.key for candidate in chosen), left_out, used)
 
 
 def _same(candidate: Candidate, chosen: Sequence[Candidate]) -> float:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from holon.recall.stems import stem
 from holon.recall.synonyms import synonyms
 
 SYNONYM_WEIGHT = 0.4
@@ -59,8 +60,10 @@ class Spellings:
 
     def _halves(self, term: str) -> list[str]:
         for cut in range(3, len(term) - 2):
-            if term[:cut] in self._known and term[cut:] in self._known:
-                return [term[:cut], term[cut:]]
+            left, right = stem(term[:cut]), term[cut:]
+            for half in (right, right + "e"):  # the stem of the whole may have taken the last letter of its second half
+                if left in self._known and half in self._known:
+                    return [left, half]
         return []
 
 

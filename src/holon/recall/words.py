@@ -36,7 +36,7 @@ def words(text: str) -> Iterator[str]:
         if _IS_CJK.match(run):
             yield from ([run] if len(run) == 1 else (run[i : i + 2] for i in range(len(run) - 1)))
             continue
-        parts = _HUMPS.split(run) if not run.islower() else [run]
+        parts = [run] if run.isalpha() and run.islower() else _HUMPS.split(run)
         if len(parts) > 1 and any(len(part) == 1 for part in parts):
             yield run.casefold()  # `s3`, `utf8`, `k8s` mean something only as a whole
         for part in parts:

@@ -78,22 +78,7 @@ class Modelling:
         return await self._store.write(step, at=Transition.AGENT_CONTROL)
 
     def listing(self) -> list[ModelLine]:
-        """The model table, and what the doctor says of each provider. Nothing is sent to any of them."""
-        diagnoses = {diagnosis.provider: diagnosis for diagnosis in self._providers.doctor()}
-        lines = []
-        for card in self._models.cards():
-            provider = card.model_ref.partition("/")[0]
-            found = diagnoses.get(provider)
-            lines.append(
-                ModelLine(
-                    card=card,
-                    provider=provider,
-                    supports_prompt_caching=self._providers.supports_prompt_caching(card.model_ref),
-                    available=found is not None and found.available,
-                    problem=found.problem if found else f"there is no provider {provider!r}: configure it first",
-                )
-            )
-        return lines
+        return model_lines(self._providers, self._models)
 
     def of(self, state: AgentState) -> AgentModelState:
         return model_state(state, self._settings)
@@ -125,3 +110,22 @@ def model_state(state: AgentState, settings: Settings) -> AgentModelState:
         effective_fallback_models=[model for model in settings.model_fallbacks if model != effective],
         override_model=state.model_override,
     )
+
+
+def model_lines(providers: Providers, models: ModelTable) -> list[ModelLine]:
+    """The model table, and what the doctor says of each provider. Nothing is sent to any of them."""
+    diagnoses = {diagnosis.provider: diagnosis for diagnosis in providers.doctor()}
+    lines = []
+    for card in models.cards():
+        provider = card.model_ref.partition("/")[0]
+        found = diagnoses.get(provider)
+        lines.append(
+            ModelLine(
+                card=card,
+                provider=provider,
+                supports_prompt_caching=providers.supports_prompt_caching(card.model_ref),
+                available=found is not None and found.available,
+                problem=found.problem if found else f"there is no provider {provider!r}: configure it in 'providers'",
+            )
+        )
+    return lines

@@ -53,6 +53,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "RunRequest": {"text": "say hello"},
     "NoFields": {},
 }
+#: One frame of a stream. `data` is JSON; `id` is the number of an event in its log.
+_FRAME = {
+    "type": "object",
+    "description": "Frames with `id`, `event` and `data`.",
+    "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["event", "data"],
+}
 _METHODS = ("get", "post")
 #: Routes that take whatever they are sent.
 _RAW_BODIES = ("/webhooks/", "/callbacks/")
@@ -126,7 +133,7 @@ def _finish_operation(method: str, path: str, operation: dict[str, Any]) -> None
             content["schema"] = schema
     for response in operation["responses"].values():
         if stream := response["content"].get(sse.MEDIA_TYPE):
-            stream["schema"] = {"type": "string", "description": "Frames with `id`, `event` and `data`."}
+            stream["schema"] = _FRAME
     if auth.is_open(method, path):
         operation["security"] = []
     else:

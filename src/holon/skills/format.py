@@ -24,7 +24,7 @@ BODY_LINES = 500
 FRONT_MATTER_BYTES = 64 * 1024
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_FENCED = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)(?:^|\n)---[ \t]*(?:\r?\n|$)", re.DOTALL)
+_FENCED = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _MARKUP = re.compile(r"(?:^|[\s\[{,:-])[&*][\w-]", re.MULTILINE)
 _YES = ("true", "yes", "on", "1")
 

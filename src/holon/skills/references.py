@@ -121,10 +121,11 @@ def _read(skill: SkillDescriptor, listed: str, path: Path) -> bytes:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _unreadable(skill, listed, f"cannot be read ({error.strerror})") from error
+    info = os.fstat(handle)
+    if not stat.S_ISREG(info.st_mode):
+        os.close(handle)
+        raise _unreadable(skill, listed, "is no file")
     with os.fdopen(handle, "rb") as file:
-        info = os.fstat(file.fileno())
-        if not stat.S_ISREG(info.st_mode):
-            raise _unreadable(skill, listed, "is no file")
         if info.st_size > MAX_BYTES:
             raise _unreadable(skill, listed, f"is {info.st_size} bytes long, and the limit is {MAX_BYTES}")
         return file.read(MAX_BYTES + 1)

@@ -141,9 +141,7 @@ class BoundedFile:
 class Capture:
     """The streams of one command: together, and apart from the moment that stderr is used."""
 
-    def __init__(
-        self, folder: Path, head_bytes: int, tail_bytes: int, disk_floor_bytes: int, output: int = -1
-    ) -> None:
+    def __init__(self, folder: Path, head_bytes: int, tail_bytes: int, disk_floor_bytes: int, output: int = -1) -> None:
         """`output` is the open file, if it is made already."""
         self._folder, self._bounds = folder, (head_bytes, tail_bytes)
         self.disk = Disk(folder, disk_floor_bytes)

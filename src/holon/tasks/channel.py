@@ -36,7 +36,13 @@ class Channel:
             ours, theirs = socket.socketpair()
             with theirs, (self._run_dir / "zygote.log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    [*_COMMAND, str(spares.absolute())], stdin=theirs, stdout=log, stderr=log, env={}, cwd="/", start_new_session=True
+                    [*_COMMAND, str(spares.absolute())],
+                    stdin=theirs.fileno(),
+                    stdout=log,
+                    stderr=log,
+                    env={},
+                    cwd="/",
+                    start_new_session=True,
                 )
             self._socket = ours
         return self._socket

@@ -142,7 +142,8 @@ class CommandRunner:
     async def start(self, spec: CommandSpec) -> RunningCommand:
         """Returns when the command runs. Raises an `AgentError` that says why it cannot."""
         order = spec.order()
-        spec.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not spec.folder.parent.is_dir():
+            spec.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folders.is_taken(spec.folder):
             raise FolderTaken(f"'{spec.folder}' had a command", hint="give every command a folder of its own")
         async with self._starting:
@@ -199,7 +200,8 @@ class CommandRunner:
 
 
 def end_lost(folder: Path) -> CommandStatus:
-    """Ends what is left of a command without a runner, and writes down that it is lost. A status that is there stands."""
+    """Ends what is left of a command without a runner, and writes down that it is lost. If it has a status, that
+    stands."""
     if status := folders.status_of(folder):
         return status
     if not folders.give_up(folder):

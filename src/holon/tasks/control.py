@@ -22,6 +22,7 @@ LINE_BYTES = 8 * 1_048_576
 _BACKLOG = 64
 
 Watch = Callable[[int, int, Callable[[int], None]], None]
+Unwatch = Callable[[int], None]
 
 
 class Requests(ABC):
@@ -35,7 +36,7 @@ class Requests(ABC):
 
 
 class Control:
-    def __init__(self, requests: Requests, watch: Watch, unwatch: Callable[[int], None]) -> None:
+    def __init__(self, requests: Requests, watch: Watch, unwatch: Unwatch) -> None:
         self._requests, self._watch, self._unwatch = requests, watch, unwatch
         self._links: dict[int, tuple[socket.socket, bytearray]] = {}
         self._started: Started | None = None

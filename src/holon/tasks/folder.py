@@ -49,25 +49,27 @@ def is_taken(folder: Path) -> bool:
 
 
 class Nest:
-    """The runner's own folder. It is the current directory, so that no path is needed, or too long for a socket."""
+    """A runner's folder, before and after it has a command. It is the current directory: no path is needed, and none
+    is too long for a socket."""
+
+    _path: Path
 
     def __init__(self, path: Path) -> None:
-        """Raises FileExistsError where another runner was, or where somebody has given up."""
         self._make(path)
 
     def begin(self, folder: Path, started: Started) -> None:
-        """Becomes the command's folder, which is not there yet, or empty. Nothing is flushed: what is written names
-        processes, and these do not survive what a flush is for."""
+        """Becomes the command's folder, which is not there yet, or empty; otherwise raises, and is gone. Nothing is
+        flushed: what is written names processes, and these do not survive what a flush is for."""
         text = json.dumps(started._asdict())
         _write_all(self._started, text)
         try:
             os.rename(self._path, folder)
             self._path = folder
         except OSError as error:
+            self.remove()
             if error.errno != errno.EXDEV:
                 raise
-            self.remove()  # on another disk: it is made anew
-            self._make(folder)
+            self._make(folder)  # on another disk
             _write_all(self._started, text)
 
     def remove(self) -> None:
@@ -77,13 +79,14 @@ class Nest:
         os.rmdir(self._path)
 
     def _make(self, path: Path) -> None:
+        """Raises FileExistsError where another runner was, or where somebody has given up."""
         path.mkdir(mode=0o700, exist_ok=True)  # for this user alone: output may hold secrets
-        os.chdir(path)
-        self._path = path
-        self._started = os.open(STARTED, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._started = os.open(path / STARTED, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._started, fcntl.LOCK_EX)
         if os.fstat(self._started).st_size:
             raise FileExistsError(errno.EEXIST, "it was given up", str(path))
+        os.chdir(path)
+        self._path = path
         self.output = os.open(OUTPUT, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
 
 

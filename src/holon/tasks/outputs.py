@@ -128,7 +128,7 @@ class _Kept(NamedTuple):
 
 
 def _kept(path: Path, limit: int) -> _Kept:
-    """While the command runs, the newest output of a long stream stands in a file beside; at its end they are joined."""
+    """While the command runs, the newest output of a long stream is in a file beside; at its end they are joined."""
     beside = path.with_name(path.name + TAIL)
     while True:
         tail = _read(beside)

@@ -23,17 +23,31 @@ from pathlib import Path
 from holon.tasks import processes
 from holon.tasks.capture import TAIL_PAUSE_S, Capture
 from holon.tasks.control import Control, Requests
+from holon.tasks.family import Family
 from holon.tasks.folder import STDERR, STDOUT, Nest, write_status
-from holon.tasks.protocol import SAMPLE, CommandStatus, InputReply, Order, Outcome, Refused, Started, StopReason, StopReply, decode, encode
-from holon.tasks.stem import FOLDER, Stem
+from holon.tasks.inlet import Inlet
+from holon.tasks.protocol import (
+    SAMPLE,
+    CommandStatus,
+    InputReply,
+    Order,
+    Outcome,
+    Refused,
+    Started,
+    StopReason,
+    StopReply,
+    decode,
+    encode,
+)
+from holon.tasks.stem import FOLDER, TERMINAL, Stem
 
 HERE = Path()  # the command's folder is the current directory
+READ_BYTES = 65_536
+#: Most that a pipe can hold.
+PIPE_BYTES = 1_048_576
 #: How long a command has run when its socket appears; and until the next attempt, if the disk does not take it.
 LISTEN_AFTER_S = 0.05
 LISTEN_AGAIN_S = 5.0
-READ_BYTES = 65_536
-#: Input that waits until the command reads it.
-INPUT_BYTES = 1_048_576
 #: When the command's own process has ended: how long what it started may still write before it is asked to end, and
 #: how long after that it is killed.
 LINGER_S = 0.5
@@ -47,22 +61,19 @@ class Runner(Requests):
 
     def __init__(self, nest: Nest, stem: Stem) -> None:
         self._nest, self._stem = nest, stem
+        self._family = Family(stem.pid)
         self._poll = select.poll()
         self._handlers: dict[int, Callable[[int], None]] = {}
-        self._control = Control(self, self.watch, self.unwatch)
+        #: What is due when.
+        self._due: dict[Callable[[], None], float] = {}
+        self._control = Control(self, self._watch, self._unwatch)
         self._streams: dict[int, str] = {}
-        self._input = stem.stdin
-        self._pending = bytearray()
-        self._end_input = False
-        self._raw_status: int | None = None
-        self._childless = False
-        self._abandoned = False  # what still holds the streams is none of ours
+        self._inlet: Inlet | None = None
         self._stopped: StopReason | None = None
         self._forced = False
         self._leftovers: set[int] = set()
+        self._abandoned = False  # what still holds the streams is none of ours
         self._kill_pause = KILL_AGAIN_S[0]
-        #: What is due when; see `_keep_time`.
-        self._due: dict[Callable[[], None], float] = {}
         self._read_from(stem.stdout, STDOUT)
         self._read_from(stem.stderr, STDERR)
         self._hear_signals()
@@ -84,57 +95,49 @@ class Runner(Requests):
     def run(self, raw_order: bytes, link: socket.socket, begun: Callable[[], None]) -> None:
         """`begun` is called as soon as nothing here is urgent any more."""
         self._stem.prepare(raw_order)
-        self._order = order = Order(**decode(raw_order)[1])
+        self._order = Order(**decode(raw_order)[1])
         self._control.add(link)
         self._started = self._describe()
         try:
-            self._nest.begin(Path(order.folder), self._started)
-            terminal, line = self._open_terminal() if order.tty else ("", -1)
+            self._nest.begin(Path(self._order.folder), self._started)
         except OSError as error:
             self._control.tell("refused", Refused(FOLDER, error.errno or 0, str(error)))
-            self._nest.remove()
             return
-        self._stem.become(terminal)
-        self._capture = Capture(
-            HERE, order.head_bytes, order.tail_bytes, order.disk_floor_bytes, output=self._nest.output
-        )
-        refused = self._stem.refusal()
-        if refused:
-            self._control.tell("refused", refused)
-            write_status(HERE, CommandStatus(Outcome.NOT_STARTED, detail=refused.detail))
-            return
-        self._control.welcome(self._started)
-        begun()
-        self._settle_in(line)
-        self._loop()
-        self._finish()
+        try:
+            refused = self._begin()
+            if refused is None:
+                self._control.welcome(self._started)
+                begun()
+                self._settle_in()
+                self._loop()
+                self._finish()
+                return
+        except Exception as error:  # a status that says what went wrong, rather than none
+            self._family.kill(self._family.everyone())
+            write_status(HERE, CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"))
+            raise
+        self._control.tell("refused", refused)
+        write_status(HERE, CommandStatus(Outcome.NOT_STARTED, detail=refused.detail))
 
     # ---- requests, from whoever is connected
 
     def send_input(self, text: str, end: bool) -> InputReply:
-        if not self._order.accepts_input:
+        if self._inlet is None:
             return InputReply(0, "it was started without accepts_input")
-        if self._input < 0 or self._end_input or self._raw_status is not None:
-            return InputReply(0, "its input is closed")
-        data = text.encode("utf-8", "surrogateescape")
-        if len(self._pending) + len(data) > INPUT_BYTES:
-            return InputReply(0, f"{len(self._pending)} bytes that it has not read yet are waiting")
-        self._pending += data
-        self._end_input = end
-        self._write_input()
-        return InputReply(len(data))
+        return self._inlet.take(text, end)
 
     def stop(self, force: bool, reason: StopReason = StopReason.REQUEST) -> StopReply:
+        """Everything that the command started ends, daemons too."""
         if self._stopped is None:
             self._stopped = reason
         if force:
             self._kill()
         elif self._kill not in self._due:
-            self._ask(processes.descendants(os.getpid()))
+            self._family.ask(self._family.everyone(), hang_up=self._order.tty)
             self._due[self._kill] = time.monotonic() + self._order.grace_s
         return StopReply(stopping=True)
 
-    # ---- starting
+    # ---- beginning
 
     def _describe(self) -> Started:
         return Started(
@@ -147,29 +150,38 @@ class Runner(Requests):
             accepts_input=self._order.accepts_input,
         )
 
-    def _settle_in(self, line: int) -> None:
-        if line >= 0:
-            os.close(line)  # the command has it; when nobody has it any more, it has ended
-        if self._order.accepts_input:
-            os.set_blocking(self._input, False)
-        else:
-            os.close(self._input)
-            self._input = -1
-        now = time.monotonic()
-        self._due[self._listen] = now + LISTEN_AFTER_S
-        if self._order.time_limit_s is not None:
-            self._due[self._time_out] = now + self._order.time_limit_s
+    def _begin(self) -> Refused | None:
+        order = self._order
+        try:
+            terminal = self._open_terminal() if order.tty else ""
+        except OSError as error:
+            return Refused(TERMINAL, error.errno or 0, f"no terminal could be opened: {error.strerror}")
+        self._stem.become(terminal)
+        self._capture = Capture(
+            HERE, order.head_bytes, order.tail_bytes, order.disk_floor_bytes, output=self._nest.output
+        )
+        return self._stem.refusal()
 
-    def _open_terminal(self) -> tuple[str, int]:
-        """In place of the three pipes. Its name for the command, and a hold on it until the command has it."""
+    def _open_terminal(self) -> str:
+        """In place of the pipes for output. Its name, for the command."""
+        self._master, self._line = os.openpty()
+        size = struct.pack("HHHH", self._order.rows, self._order.columns, 0, 0)
+        fcntl.ioctl(self._line, termios.TIOCSWINSZ, size)
         for descriptor in list(self._streams):
             self._close_stream(descriptor)
-        os.close(self._input)
-        master, line = os.openpty()
-        fcntl.ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", self._order.rows, self._order.columns, 0, 0))
-        self._input = os.dup(master)
-        self._read_from(master, STDOUT)
-        return os.ttyname(line), line
+        self._read_from(self._master, STDOUT)
+        return os.ttyname(self._line)
+
+    def _settle_in(self) -> None:
+        order, now = self._order, time.monotonic()
+        if order.tty:
+            os.close(self._line)  # the command has it; when nobody has it any more, it has ended
+        if order.accepts_input:
+            target = os.dup(self._master) if order.tty else self._stem.stdin
+            self._inlet = Inlet(target, self._watch, self._unwatch)
+        self._due[self._listen] = now + LISTEN_AFTER_S
+        if order.time_limit_s is not None:
+            self._due[self._time_out] = now + order.time_limit_s
 
     def _listen(self) -> None:
         """Most commands are short: only one that lasts needs to be found by others."""
@@ -187,17 +199,9 @@ class Runner(Requests):
             signal.signal(number, lambda *_: None)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
-        self.watch(heard, select.POLLIN, self._signalled)
+        self._watch(heard, select.POLLIN, self._signalled)
 
     # ---- the loop
-
-    def watch(self, descriptor: int, events: int, handler: Callable[[int], None]) -> None:
-        self._handlers[descriptor] = handler
-        self._poll.register(descriptor, events)
-
-    def unwatch(self, descriptor: int) -> None:
-        if self._handlers.pop(descriptor, None):
-            self._poll.unregister(descriptor)
 
     def _loop(self) -> None:
         self._reap()
@@ -206,17 +210,19 @@ class Runner(Requests):
             for descriptor, _ in ready:
                 if handler := self._handlers.get(descriptor):
                     handler(descriptor)
-            self._capture.show(time.monotonic(), paused=not ready)
-            self._keep_time()
+            now = time.monotonic()
+            self._capture.show(now, paused=not ready)
+            for act in [act for act, due in self._due.items() if due <= now]:
+                del self._due[act]
+                act()
 
     def _over(self) -> bool:
-        if self._raw_status is None:
+        family = self._family
+        if family.raw_status is None or (self._stopped and not family.gone):
             return False
-        if self._stopped and not self._childless:
-            return False  # a stop ends everything, daemons too
         if self._streams and not self._abandoned:
             return False
-        return self._childless or not self._session()
+        return not family.session()
 
     def _pause_ms(self) -> float | None:
         pauses = [max(0.0, due - time.monotonic()) for due in self._due.values()]
@@ -224,15 +230,17 @@ class Runner(Requests):
             pauses.append(TAIL_PAUSE_S)
         return min(pauses) * 1000 + 1 if pauses else None
 
-    def _keep_time(self) -> None:
-        now = time.monotonic()
-        for act in [act for act, due in self._due.items() if due <= now]:
-            del self._due[act]
-            act()
+    def _watch(self, descriptor: int, events: int, handler: Callable[[int], None]) -> None:
+        self._handlers[descriptor] = handler
+        self._poll.register(descriptor, events)
+
+    def _unwatch(self, descriptor: int) -> None:
+        if self._handlers.pop(descriptor, None):
+            self._poll.unregister(descriptor)
 
     def _read_from(self, descriptor: int, stream: str) -> None:
         self._streams[descriptor] = stream
-        self.watch(descriptor, select.POLLIN, self._read)
+        self._watch(descriptor, select.POLLIN, self._read)
 
     def _read(self, descriptor: int) -> None:
         try:
@@ -247,25 +255,9 @@ class Runner(Requests):
             self._close_stream(descriptor)
 
     def _close_stream(self, descriptor: int) -> None:
-        self.unwatch(descriptor)
+        self._unwatch(descriptor)
         del self._streams[descriptor]
         os.close(descriptor)
-
-    def _write_input(self, _: int = -1) -> None:
-        try:
-            del self._pending[: os.write(self._input, self._pending)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._pending.clear()
-            self._end_input = True
-        if self._pending:
-            self.watch(self._input, select.POLLOUT, self._write_input)
-            return
-        self.unwatch(self._input)
-        if self._end_input:
-            os.close(self._input)
-            self._input = -1
 
     # ---- ending
 
@@ -276,64 +268,40 @@ class Runner(Requests):
         self._reap()
 
     def _reap(self) -> None:
-        """Learns who has ended. Orphans of the command come here too: without children, nothing of it is left."""
-        try:
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    break
-                if pid == self._stem.pid:
-                    self._raw_status, self._ended_at_ms = status, time.time_ns() // 1_000_000
-                    self._due.pop(self._time_out, None)
-        except ChildProcessError:
-            self._childless = True
-        if self._raw_status is not None and not self._leftovers:
-            self._due.setdefault(self._end_leftovers, time.monotonic() + LINGER_S)
-
-    def _end_leftovers(self) -> None:
-        left = self._session()
-        if not left:
-            self._abandoned = True
-        elif self._stopped is None:
-            self._leftovers = {process.pid for process in left}
-            self._ask(left)
-            self._due[self._kill] = time.monotonic() + LEFTOVER_GRACE_S
-
-    def _session(self) -> list[processes.Process]:
-        """What the command left in its own session. Whoever made a session of its own is a daemon."""
-        if self._childless:
-            return []
-        return [process for process in processes.descendants(os.getpid()) if process.session == self._stem.pid]
-
-    def _ask(self, whom: list[processes.Process]) -> None:
-        """A terminal's shell does not listen to SIGTERM but to its hang-up; what is stopped listens to nothing."""
-        group = self._stem.pid
-        for number in (signal.SIGTERM, *([signal.SIGHUP] if self._order.tty else []), signal.SIGCONT):
-            if any(process.group == group for process in whom):  # as long as it has members, the number is theirs
-                processes.send_group(group, number)
-            processes.send([process for process in whom if process.group != group], number)
-
-    def _kill(self) -> None:
-        everything = processes.descendants(os.getpid())
-        if self._stopped:
-            self._forced = self._forced or self._raw_status is None
-        else:
-            everything = [process for process in everything if process.session == self._stem.pid]
-        if self._raw_status is None:
-            processes.send_group(self._stem.pid, signal.SIGKILL)
-        processes.send(everything, signal.SIGKILL)
-        self._due[self._kill] = time.monotonic() + self._kill_pause
-        self._kill_pause = min(self._kill_pause * 2, KILL_AGAIN_S[1])
-        if self._raw_status is not None and not everything:
-            self._abandoned = True
+        self._family.reap()
+        if self._family.raw_status is not None:
+            self._due.pop(self._time_out, None)
+            if self._inlet:
+                self._inlet.close()
+            if not self._leftovers:
+                self._due.setdefault(self._end_leftovers, time.monotonic() + LINGER_S)
 
     def _time_out(self) -> None:
         self.stop(force=False, reason=StopReason.TIME_LIMIT)
 
+    def _end_leftovers(self) -> None:
+        """What a command leaves in its session is ended with it: nobody else could. A daemon is left alone."""
+        left = self._family.session()
+        if not left:
+            self._abandoned = True
+        elif self._stopped is None:
+            self._leftovers = {process.pid for process in left}
+            self._family.ask(left, hang_up=self._order.tty)
+            self._due[self._kill] = time.monotonic() + LEFTOVER_GRACE_S
+
+    def _kill(self) -> None:
+        family = self._family
+        whom = family.everyone() if self._stopped else family.session()
+        self._forced = self._forced or (self._stopped is not None and family.raw_status is None)
+        self._abandoned = self._abandoned or (family.raw_status is not None and not whom)
+        family.kill(whom)
+        self._due[self._kill] = time.monotonic() + self._kill_pause
+        self._kill_pause = min(self._kill_pause * 2, KILL_AGAIN_S[1])
+
     def _finish(self) -> None:
         for descriptor in list(self._streams):  # what was written, but not read yet
             os.set_blocking(descriptor, False)
-            for _ in range(INPUT_BYTES // READ_BYTES + 1):
+            for _ in range(PIPE_BYTES // READ_BYTES):
                 if descriptor in self._streams:
                     self._read(descriptor)
         self._capture.close()
@@ -342,15 +310,15 @@ class Runner(Requests):
         write_status(HERE, status)
 
     def _status(self) -> CommandStatus:
-        assert self._raw_status is not None
-        code = os.waitstatus_to_exitcode(self._raw_status)
-        capture = self._capture
+        family, capture = self._family, self._capture
+        assert family.raw_status is not None
+        code = os.waitstatus_to_exitcode(family.raw_status)
         return CommandStatus(
             outcome=Outcome.EXITED if code >= 0 else Outcome.SIGNALED,
             exit_status=code if code >= 0 else None,
             signal=-code if code < 0 else None,
             started_at_ms=self._started.started_at_ms,
-            ended_at_ms=self._ended_at_ms,
+            ended_at_ms=family.ended_at_ms,
             stdout_bytes=capture.stdout_bytes,
             stderr_bytes=capture.stderr_bytes,
             truncated=capture.truncated,
@@ -358,5 +326,5 @@ class Runner(Requests):
             stopped=self._stopped,
             forced=self._forced,
             leftovers=len(self._leftovers),
-            daemons=0 if self._childless else len(processes.descendants(os.getpid())),
+            daemons=len(family.everyone()),
         )

@@ -69,9 +69,7 @@ class CommandSpec:
 
     def digest(self) -> str:
         """Two commands with the same digest do the same thing in the same place."""
-        return command_digest(
-            cmd=self.cmd, workdir=str(self.workdir), shell=self.shell, login=self.login, tty=self.tty
-        )
+        return command_digest(cmd=self.cmd, workdir=str(self.workdir), shell=self.shell, login=self.login, tty=self.tty)
 
     def order(self) -> Order:
         """As the runner is told. Raises what can be known without trying."""

@@ -22,9 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from holon.tasks import processes
-from holon.tasks.folder import Nest, write_status
-from holon.tasks.protocol import CommandStatus, Outcome
-from holon.tasks.runner import HERE, Runner
+from holon.tasks.folder import Nest
+from holon.tasks.runner import Runner
 from holon.tasks.stem import plant, restore_signals
 
 SPARES = 2
@@ -86,6 +85,8 @@ class Zygote:
             if pid == 0:
                 try:
                     wait_and_run(self._channel, self._take, self._folder)
+                except BaseException:
+                    sys.excepthook(*sys.exc_info())  # to the zygote's log
                 finally:
                     os._exit(0)
             self._spares.add(pid)
@@ -120,11 +121,7 @@ def wait_and_run(channel: socket.socket, take: int, spares: Path) -> None:
     if raw is None:
         nest.remove()
         return
-    try:
-        runner.run(raw, link, begun=lambda: _tell(take))
-    except Exception as error:  # a status that says what went wrong, rather than none
-        processes.send(processes.descendants(os.getpid()), signal.SIGKILL)
-        write_status(HERE, CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"))
+    runner.run(raw, link, begun=lambda: _tell(take))
 
 
 def _tell(take: int) -> None:

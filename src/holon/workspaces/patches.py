@@ -13,6 +13,7 @@ import msgspec
 
 from holon.core.codec import Record, to_plain
 from holon.core.errors import AgentError
+from holon.workspaces.commits import Change, PatchFailed, TargetChanged, commit
 from holon.workspaces.drafts import Draft, DraftFile
 from holon.workspaces.freeform import BEGIN, END, parse_freeform
 from holon.workspaces.hunks import (
@@ -27,7 +28,7 @@ from holon.workspaces.hunks import (
     PatchAction,
     invalid,
 )
-from holon.workspaces.journal import Change, PatchFailed, Recovery, TargetChanged, commit, recover
+from holon.workspaces.recovery import Recovery, RecoveryOutcome, recover
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 from holon.workspaces.unified import parse_unified
 
@@ -48,6 +49,7 @@ __all__ = [
     "PatchResult",
     "Plan",
     "Recovery",
+    "RecoveryOutcome",
     "TargetChanged",
     "apply",
     "check",

@@ -6,7 +6,8 @@ if the lines are in one place only. What a hunk does not speak of (line ends, a 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -102,6 +103,11 @@ class _File:
     def raws(self) -> list[str]:
         return [line.raw for line in self.lines]
 
+    @cached_property
+    def standing(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Where each text stands, without and with carriage returns."""
+        return _standing(self.texts), _standing(self.raws)
+
     def keys(self, hunk: Hunk) -> list[str]:
         return self.raws if hunk.speaks_of_returns else self.texts
 
@@ -128,10 +134,16 @@ class _File:
         return found[0] if telling else None
 
     def fits(self, hunk: Hunk, start: int) -> Iterator[int]:
-        wanted = [line.text for line in hunk.old]
-        for at in _occurrences(self.keys(hunk), wanted, start):
-            if self._ends_agree(hunk, at):
-                yield at
+        wanted, keys = [line.text for line in hunk.old], self.keys(hunk)
+        standing = self.standing[hunk.speaks_of_returns]
+        rarest = min(range(len(wanted)), key=lambda index: len(standing.get(wanted[index], ())))
+        spots = standing.get(wanted[rarest], [])
+        if len(spots) * len(wanted) <= len(keys):
+            found: Iterable[int] = (at - rarest for at in spots[bisect_left(spots, start + rarest) :])
+            found = (at for at in found if keys[at : at + len(wanted)] == wanted)
+        else:
+            found = _occurrences(keys, wanted, start)
+        yield from (at for at in found if self._ends_agree(hunk, at))
 
     def _fits_at(self, hunk: Hunk, at: int, start: int) -> bool:
         if at < start or self.keys(hunk)[at : at + len(hunk.old)] != [line.text for line in hunk.old]:
@@ -162,6 +174,13 @@ class _File:
         for standing in inner:
             places = _next_after(places, standing)
         return sorted(places)
+
+
+def _standing(keys: Sequence[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        places[key].append(index)
+    return places
 
 
 def _next_after(places: Iterable[int], ordered: Sequence[int]) -> set[int]:

@@ -80,6 +80,8 @@ def _take(folder: int, name: str, limit: int) -> Snapshot | None:
         raise Unsuitable("not_a_file", "is a device, pipe or socket")
     with open(os.open(name, _READ, dir_fd=folder), "rb") as file:
         found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):  # swapped between the two looks
+            raise Unsuitable("not_a_file", "is a device, pipe or socket")
         content = file.read(limit + 1)
     if len(content) > limit:
         raise Unsuitable("too_large", f"has more than {limit:,} bytes: change it with a command")

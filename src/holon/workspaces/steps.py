@@ -12,6 +12,7 @@ import os
 import shutil
 from contextlib import suppress
 from enum import StrEnum
+from pathlib import PurePosixPath
 
 from holon.core.codec import Record
 from holon.workspaces.snapshots import Snapshot, digest_at
@@ -31,6 +32,10 @@ class Step(Record, frozen=True, kw_only=True):
     backup: str
     old: str | None = None
     new: str | None = None
+
+    @property
+    def path(self) -> str:
+        return str(PurePosixPath(self.folder) / self.name)
 
 
 class StepState(StrEnum):
