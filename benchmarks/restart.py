@@ -106,7 +106,7 @@ def _build(home: Path, sizes: Sizes, progress: Progress) -> None:
         history = History()
         for first in range(0, sizes.messages, BATCH):
             progress.say(f"the history is made: message {first:,} of {sizes.messages:,}")
-            some = [agents[n % len(agents)] for n in range(first, min(first + BATCH, sizes.messages))]
+            some = [agents[n * len(agents) // sizes.messages] for n in range(first, min(first + BATCH, sizes.messages))]
             store.write_now(partial(history.turns, agent_ids=some))
         store.write_now(partial(history.open_turns, agent_ids=agents[: sizes.open_turns]))
         store.write_now(partial(history.waiting, agent_ids=agents[-sizes.waiting :]))

@@ -1,7 +1,7 @@
 """Applies one patch many times in children that die, or whose disk fails, at their n-th call to the system.
 
-Run as a program: `python -m tests.workspaces.crashing <folder> <fault>` prints, as JSON, what was found afterwards. The
-program itself has one thread, so that its children can be forks of it.
+Run as a program: `python -m tests.workspaces.crashing <folder> <plan> "links" | "no links"` prints, as JSON, what was
+found afterwards. The program itself has one thread, so that its children can be forks of it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 from holon.core.errors import AgentError
 from holon.workspaces import patches
-from holon.workspaces.roots import ExecutionRoot
 from tests.workspaces.trees import Tree, grown, patched, plant
 
 CHANGING = ["fsync", "rename", "link", "unlink", "mkdir", "rmdir", "fchmod", "fchown", "write"]
@@ -66,39 +66,53 @@ TEXT = """*** Begin Patch
 """
 
 
+Fault = Callable[[int], None]
+
+
+def _die(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail(_: int) -> None:
+    raise OSError(errno.EIO, "the disk failed")
+
+
+def _fail_then_die(patience: int) -> Fault:
+    def fault(since: int) -> None:
+        if since == 0:
+            _fail(0)
+        if since == patience:
+            _die(0)
+
+    return fault
+
+
+def _once(fault: Fault) -> Fault:
+    return lambda since: fault(0) if since == 0 else None
+
+
 def _no_links(*_: Any, **__: Any) -> None:
     raise OSError(errno.EPERM, "this file system has no links")
 
 
-def _at_call(number: int, fault: Callable[[], None], *, lasting: bool = False) -> None:
-    """Lets `fault` happen instead of the n-th call, and of all later ones if it lasts."""
+def _from_call(number: int, fault: Fault, calls: list[str]) -> None:
+    """Asks `fault` ahead of the n-th call and of every later one, with how many came since."""
     numbers = count(1)
 
-    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
         def instead(*arguments: Any, **named: Any) -> Any:
-            # Between two calls that change nothing, dying makes no difference.
-            if fault is _die and call is OPEN and not arguments[1] & os.O_CREAT:
-                return call(*arguments, **named)
-            now = next(numbers)
-            if now == number or (lasting and now > number):
-                fault()
+            reads = call is OPEN and not arguments[1] & os.O_CREAT
+            if (not reads or calls is CALLS) and (now := next(numbers)) >= number:
+                fault(now - number)
             return call(*arguments, **named)
 
         return instead
 
-    for name in ["open", *CHANGING] if fault is _die else CALLS:
-        setattr(os, name, counted(getattr(os, name)))
+    for name in ["open", *calls] if calls is CHANGING else calls:
+        setattr(os, name, watched(getattr(os, name)))
 
 
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _fail() -> None:
-    raise OSError(errno.EIO, "the disk failed")
-
-
-def _in_child(work: Callable[[], None]) -> int:
+def _in_child(work: Callable[[], object]) -> int:
     """How the child ended: 0 it did the work, 1 it refused, -9 it was killed, else something is wrong."""
     child = os.fork()
     if child == 0:
@@ -113,32 +127,41 @@ def _in_child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+#: What happens to the patch, each in its turn, and what then happens to three recoveries.
+PLANS: dict[str, tuple[list[Fault], Fault | None]] = {
+    "kill": ([_die], None),
+    "kill, kill again": ([_die], _die),
+    "kill, then fail": ([_die], _once(_fail)),
+    "fail": ([_once(_fail)], None),
+    "fail, then kill": ([_fail_then_die(later) for later in (1, 2, 4, 8, 16)], None),
+    "fail for good": ([_fail], None),
+}
+
+
 class Campaign:
     def __init__(self, folder: Path) -> None:
         self.root, self.journal = folder / "root", folder / "journal"
         self.outcomes: Counter[str] = Counter()
         self.wrong: list[str] = []
 
-    def trial(self, name: str, prepare: Callable[[], None], then: Callable[[], int] | None = None) -> int:
-        """One patch in a child that is prepared for trouble, perhaps a recovery in trouble, and one that works."""
-        plant(self.root, OLD)
-        root = ExecutionRoot(self.root)
+    def trial(self, name: str, fault: Callable[[], None], recoveries: Sequence[Callable[[], None]] = ()) -> int:
+        """One patch with a fault, recoveries with faults of their own, and one recovery without."""
+        root = plant(self.root, OLD)
 
-        def work() -> None:
-            prepare()
+        def patch() -> None:
+            fault()
             patched(TEXT, root, self.journal)
 
-        ended = _in_child(work)
+        ended = _in_child(patch)
         if ended == 1 and name.startswith("fail at") and grown(self.root) != OLD:
             self.wrong.append(f"{name}: refused, but the files changed")
-        if then is not None:
-            then()
-        settled = patches.recover(self.journal)
-        self.outcomes.update(it.outcome for it in settled)
+        for recovery in recoveries:
+            _in_child(partial(self._recover, recovery))
+        self.outcomes.update(it.outcome for it in patches.recover(self.journal))
         left = [path.name for path in self.journal.iterdir()] if self.journal.exists() else ["lock"]
         tree = grown(self.root)
         if tree not in (OLD, NEW) or left != ["lock"] or ended not in (0, 1, -9):
-            self.wrong.append(f"{name}: ended {ended}, {left}, {sorted(tree)}")
+            self.wrong.append(f"{name}: ended {ended}, {left}, {tree}")
         if tree == OLD and (self.root / "made").exists():
             self.wrong.append(f"{name}: a folder was left")
         if ended == 0 and tree != NEW:
@@ -146,70 +169,50 @@ class Campaign:
         self.outcomes["new" if tree == NEW else "old"] += 1
         return ended
 
-    def run(self, fault: str) -> int:
-        """Faults at the first call, at the second, and so on until the patch gets through."""
-        for number in count(1):
-            ended = self.trial(f"{fault} at {number}", _PREPARED[fault](number), self._second(fault, number))
-            if ended == 0 and (fault != "fail" or self._past(number)):
-                return number - 1
-        raise AssertionError("endless")
+    def _recover(self, fault: Callable[[], None]) -> None:
+        fault()
+        patches.recover(self.journal)
 
-    def _past(self, number: int) -> bool:
-        """A failing call need not stop the patch, if it came after all was done: whether there are so many calls."""
-        reached = False
+    def run(self, plan: str) -> int:
+        """Faults at the first call, at the second, and so on, until there is no such call any more."""
+        faults, second = PLANS[plan]
+        calls = CALLS if plan == "fail" else CHANGING
+        total = self._count(calls)
+        for number, fault in product(range(1, total + 1), faults):
+            chosen = random.Random(number).sample(range(1, total), 3) if second else []
+            self.trial(
+                f"{plan} at {number}",
+                partial(_from_call, number, fault, calls),
+                [partial(_from_call, at, second, CHANGING) for at in chosen],
+            )
+        return total
 
-        def note() -> None:
-            nonlocal reached
-            reached = True
+    def _count(self, calls: list[str]) -> int:
+        """How many calls the patch makes when nothing goes wrong."""
+        made = 0
 
-        plant(self.root, OLD)
+        def note(since: int) -> None:
+            nonlocal made
+            made = since
+
         saved = {name: getattr(os, name) for name in CALLS}
-        _at_call(number, note)
+        root = plant(self.root, OLD)
+        _from_call(0, note, calls)
         try:
-            patched(TEXT, ExecutionRoot(self.root), self.journal)
+            patched(TEXT, root, self.journal)
         finally:
             for name, call in saved.items():
                 setattr(os, name, call)
-        return not reached
-
-    def _second(self, fault: str, seed: int) -> Callable[[], int] | None:
-        """For `kill twice`: recoveries that are killed too, at some calls."""
-        if fault != "kill twice":
-            return None
-        chosen = random.Random(seed).sample(range(1, 60), 3)
-
-        def recover(at: int) -> None:
-            _at_call(at, _die)
-            patches.recover(self.journal)
-
-        def twice() -> int:
-            return [_in_child(lambda at=at: recover(at)) for at in chosen][-1]  # type: ignore[misc]
-
-        return twice
+        return made
 
 
-def _kill_without_links(number: int) -> Callable[[], None]:
-    def prepare() -> None:
-        os.link = _no_links
-        _at_call(number, _die)
-
-    return prepare
-
-
-_PREPARED: dict[str, Callable[[int], Callable[[], None]]] = {
-    "kill": lambda number: lambda: _at_call(number, _die),
-    "kill twice": lambda number: lambda: _at_call(number, _die),
-    "kill without links": _kill_without_links,
-    "fail": lambda number: lambda: _at_call(number, _fail),
-    "fail for good": lambda number: lambda: _at_call(number, _fail, lasting=True),
-}
-
-
-def main(folder: str, fault: str) -> None:
+def main(folder: str, plan: str, links: str) -> None:
     # A killed process loses nothing that it wrote; only a machine does. So the disk need not be waited for.
     os.fsync = lambda _: None  # type: ignore[assignment]
+    if links == "no links":
+        os.link = _no_links
     campaign = Campaign(Path(folder))
-    calls = campaign.run(fault)
+    calls = campaign.run(plan)
     print(json.dumps({"calls": calls, "outcomes": campaign.outcomes, "wrong": campaign.wrong}))
 
 

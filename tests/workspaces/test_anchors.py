@@ -83,7 +83,12 @@ def test_whoever_enters_a_foreign_worktree_is_told_how_to_get_a_managed_one(proj
 
 def test_ids_are_the_same_for_the_same_anchor_however_it_is_spelled(project: Project, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project.folder)
-    spellings = [project.folder, tmp_path / "link", tmp_path / "shop" / ".." / "shop", f"{project.folder}/"]
+    spellings: list[str | Path] = [
+        project.folder,
+        tmp_path / "link",
+        tmp_path / "shop" / ".." / "shop",
+        f"{project.folder}/",
+    ]
     (found,) = {detect(spelling).workspace_id for spelling in spellings}
     assert found == anchors.workspace_id_of(project.folder)
     assert found.startswith("ws_")

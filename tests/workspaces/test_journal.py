@@ -14,7 +14,7 @@ import pytest
 from holon.workspaces import patches
 from holon.workspaces.patches import RecoveryOutcome
 from holon.workspaces.roots import ExecutionRoot
-from tests.workspaces.crashing import NEW, OLD, TEXT
+from tests.workspaces.crashing import NEW, OLD, PLANS, TEXT
 from tests.workspaces.trees import grown, patched, plant
 
 REPOSITORY = Path(__file__).parents[2]
@@ -31,10 +31,19 @@ def in_python(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("fault", ["kill", "kill twice", "kill without links", "fail", "fail for good"])
-def test_a_fault_at_any_call_to_the_system_leaves_all_files_old_or_all_new(tmp_path, fault):
-    """Killed; killed again while recovering; killed where there are no hard links; one failed call; a dead disk."""
-    ran = in_python("-m", "tests.workspaces.crashing", str(tmp_path), fault)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plan", "links"),
+    [
+        *[(plan, "links") for plan in PLANS],
+        ("kill", "no links"),
+        ("kill, then fail", "no links"),
+        ("fail, then kill", "no links"),
+    ],
+)
+def test_a_fault_at_any_call_to_the_system_leaves_all_files_old_or_all_new(tmp_path, plan, links):
+    """The process is killed, a call fails, or all do from then on; so does the recovery. With hard links or without."""
+    ran = in_python("-m", "tests.workspaces.crashing", str(tmp_path), plan, links)
     assert ran.stderr == ""
     report = json.loads(ran.stdout)
     assert report["wrong"] == []
@@ -136,6 +145,16 @@ def test_a_folder_that_only_has_the_name_of_the_root_is_not_touched(tmp_path):
         (settled,) = patches.recover(journal)
         assert settled.outcome is RecoveryOutcome.ROLLED_BACK
         assert grown(root) == tree
+
+
+def test_a_file_that_was_made_again_after_its_removal_is_not_removed_again(tmp_path):
+    """Killed while it clears up: of `deleted.txt` nothing is left to clear, of `moved.txt` there still is."""
+    root, journal = killed(tmp_path, "unlink", 24)
+    assert [content for name, content in grown(root).items() if name.endswith(".old")] == [OLD["moved.txt"]]
+    (root / "deleted.txt").write_bytes(OLD["deleted.txt"])
+    (settled,) = patches.recover(journal)
+    assert settled.outcome is RecoveryOutcome.COMPLETED
+    assert grown(root) == NEW | {"deleted.txt": OLD["deleted.txt"]}
 
 
 def test_a_journal_that_cannot_be_read_is_kept_aside(tmp_path):

@@ -416,7 +416,7 @@ class Trap:
     def __init__(self, folder: Path) -> None:
         self._mark = folder / "it-ran"
         self.script = folder / "trap.sh"
-        self.script.write_text(f"#!/bin/sh\ntouch {self._mark}\ncat\n")
+        self.script.write_text(f"#!/bin/sh\ntouch {self._mark}\n")
         self.script.chmod(0o755)
 
     def sprung(self) -> bool:

@@ -8,6 +8,7 @@ from holon.core.messages import (
     CallbackOrigin,
     ChannelOrigin,
     MessageEnvelope,
+    MessageKind,
     MessageOrigin,
     OperatorOrigin,
     SystemOrigin,
@@ -19,12 +20,18 @@ from holon.core.messages import (
 #: What would let a name end the header line or begin another one.
 _UNSAFE = re.compile(r"[\[\]·\x00-\x1f\x7f\u0085\u2028\u2029]")
 
+#: Lines in content from elsewhere that look like the runtime's own: they are marked, so that nobody speaks for it.
+_FORGED = re.compile(
+    rf"^\s*\[(?:(?:{'|'.join(MessageKind)}) from |context:|the runtime |earlier conversation)", re.MULTILINE
+)
+
 
 def render_input(envelope: MessageEnvelope) -> str:
     """`[<kind> from <origin> · <authority> · via <surface>, <admission> · <id>]`, then the body."""
+    text = envelope.text if envelope.from_owner else _FORGED.sub(r"(quoted) \g<0>", envelope.text)
     came = f"{envelope.kind} from {origin_words(envelope.origin)}"
     way_in = f"via {envelope.delivery_surface}, {envelope.admission_context}"
-    return f"[{came} · {envelope.authority_class} · {way_in} · {envelope.id}]\n{envelope.text}"
+    return f"[{came} · {envelope.authority_class} · {way_in} · {envelope.id}]\n{text}"
 
 
 def origin_words(origin: MessageOrigin) -> str:

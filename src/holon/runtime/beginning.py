@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from holon.context.offers import NOTHING, Offer
 from holon.context.padding import PaddingMode
 from holon.context.sections import Section
 from holon.context.window import Window, WindowItem, item_of, tokens_of
@@ -33,7 +34,7 @@ from holon.core.turns import Turn, TurnPhase
 from holon.providers.contract import ToolSpec
 from holon.providers.models import ModelTable
 from holon.runtime.continuation import resolve
-from holon.runtime.prompting import Prompt, prepare
+from holon.runtime.prompting import Opened, Prompt, prepare
 from holon.runtime.resting import decision_event, rest
 from holon.runtime.scheduler import decide_message, self_turn_delay_ms
 from holon.runtime.standing import held, read_closure, with_status
@@ -95,6 +96,8 @@ class Assembly:
     tools: Sequence[ToolSpec]
     sections: Sequence[Section]
     padding: PaddingMode = PaddingMode.AUTO
+    offer: Offer = NOTHING
+    opened: Opened | None = None
 
 
 def begin(tx: Tx, agent_id: str, *, limits: Limits, assembly: Assembly) -> Beginning:
@@ -174,6 +177,8 @@ def _open_turn(tx: Tx, stored: StoredAgent, claimed: Claimed, run_id: str, assem
         assembly.sections,
         assembly.tools,
         assembly.padding,
+        assembly.offer,
+        assembly.opened,
     )
     state, window = prepared.state, prepared.window
     turn = Turn(

@@ -19,7 +19,7 @@ from holon.runtime.recovery import resume, suspend, take_up_again
 from holon.runtime.rounds import used_in
 from holon.runtime.turn import LiveTurn, TurnDriver
 from holon.runtime.windows import Windows
-from holon.store import Store
+from holon.store import Store, calls
 from holon.tools.registry import ToolRegistry
 
 log = logging.getLogger("holon.dispatcher")
@@ -149,6 +149,7 @@ class Dispatcher:
             )
             live = LiveTurn(step.turn, begun.envelope, begun.stored.identity, begun.window, begun.prompt, step.begun)
             live.used = used_in(begun.stored.state, turn.id)
+            live.nanodollars = await self._store.read(lambda tx: calls.spent_in_turn(tx, turn.agent_id, turn.id))
             live.aborting = step.turn.abort_requested  # asked for while the turn waited to be taken up
             self._driver.grow(live, step.added)
             await self._run(turn.agent_id, live)

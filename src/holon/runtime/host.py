@@ -44,18 +44,20 @@ from holon.runtime.pricing import Pricing
 from holon.runtime.pulse import Pulse
 from holon.runtime.recovery import Recovered, recover
 from holon.runtime.settings import Settings
+from holon.runtime.skilling import Skilling
 from holon.runtime.timers import Timers
 from holon.runtime.triggers import Triggers, load_secret
 from holon.runtime.turn import TurnDriver
 from holon.runtime.views import Views
 from holon.runtime.waking import Waking
 from holon.runtime.windows import Windows
-from holon.store import Store, Tx, agents, leases
+from holon.store import Store, Tx, activations, agents, leases
 from holon.tasks.commands import CommandRunner
 from holon.tools.commands import command_tools
 from holon.tools.delegation import delegation_tools
 from holon.tools.registry import CallContext, Tool, ToolRegistry
 from holon.tools.rest import SLEEP, enqueue_tool
+from holon.tools.skills import SkillTools
 from holon.tools.tasking import task_tools
 from holon.tools.workspace import workspace_tools
 
@@ -97,6 +99,7 @@ class Host:
             store, self.housing, self.commands, settings.default_tool_output_tokens, settings.max_tool_output_tokens
         )
         self.overseer = Overseer(store, self.commands, limits, self._kick, self._abort_live)
+        self.skills = Skilling(store, self.models, settings.agents_dir, default, settings.skills, settings.user_home)
         self.registry = ToolRegistry.of(
             [
                 SLEEP,
@@ -105,6 +108,7 @@ class Host:
                 *command_tools(hands),
                 *task_tools(self.overseer),
                 *workspace_tools(self.housing),
+                *SkillTools(store, self.skills.library, settings.skills, self.skills.costing).tools(),
                 *tools,
             ]
         )
@@ -126,7 +130,7 @@ class Host:
         self.timers = Timers(store, default, self.pulse.changed, limits)
         self.pricing = Pricing(store, self.models)
         self.modelling = Modelling(store, settings, self.providers, self.models)
-        self.inspection = Inspection(store, self.views, self._assemble, default)
+        self.inspection = Inspection(store, self.views, self._assemble, self.providers.supports_prompt_caching, default)
 
     @classmethod
     async def open(
@@ -216,6 +220,7 @@ class Host:
 
     def _recover(self, tx: Tx) -> Recovered:
         recovered = recover(tx, self.settings.limits)
+        activations.restore(tx)
         tx.emit(
             RUNTIME_SCOPE,
             RuntimeStarted(
@@ -236,6 +241,8 @@ class Host:
             tools=self._tools,
             sections=self.guiding.sections(agent_id),
             padding=self.settings.padding,
+            offer=self.skills.offer(agent_id),
+            opened=self.skills.opened,
         )
 
     def _follow_up(self, tx: Tx, context: CallContext, text: str, priority: Priority) -> None:
@@ -270,9 +277,10 @@ class Host:
         """Another process took over: this one must not go on."""
         self.shutdown_requested.set()
 
-    def _note_problem(self, error: HolonError) -> None:
+    def _note_problem(self, error: HolonError | None) -> None:
+        """What the last beat met; a problem that has passed is forgotten."""
         self.problem = error
-        if error.code == "fenced":
+        if error is not None and error.code == "fenced":
             self._lost_the_home()
 
 

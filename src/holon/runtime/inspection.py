@@ -6,22 +6,20 @@ with the chain that the ledger kept: so what is shown is what was sent, or it sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
-from holon.context.drift import Chain, find_drift
+from holon.context.drift import Chain
 from holon.context.epochs import Epoch
-from holon.context.window import Window, WindowItem, tokens_of, window_of
+from holon.context.window import WindowItem
 from holon.core.agents import AgentSummary
 from holon.core.clock import to_ms
 from holon.core.codec import Record, dumps
 from holon.core.conversation import ConversationItem, UserText
-from holon.core.errors import NotFound
 from holon.core.guidance import LoadedGuidance
 from holon.core.ledger import CallRecord, by_section
 from holon.core.models import CacheKind, ModelCard
@@ -30,13 +28,21 @@ from holon.core.prompts import PromptCache, Stability
 from holon.core.usage import InputBuckets
 from holon.runtime.admission import require_agent
 from holon.runtime.beginning import Assembly
-from holon.runtime.prompting import Prompt, head_chain, load_prompt, locate_breach, missing_deltas, plan_epoch, why_open
+from holon.runtime.past_requests import (
+    CallView,
+    PromptDiff,
+    Verification,
+    call_view,
+    chain_of,
+    compare,
+    find_call,
+    stored_request,
+    verify,
+)
+from holon.runtime.prompting import Prompt, head_chain, load_prompt, missing_deltas, plan_epoch, why_open
 from holon.runtime.views import Views
 from holon.runtime.windows import Windows
-from holon.store import Store, Tx, calls, epochs, events, queue, transcript
-
-#: Drifts that a comparison tells of, and how far back in the log it looks for them.
-MAX_DRIFTS = 10
+from holon.store import Store, Tx, calls
 
 
 class CacheState(StrEnum):
@@ -70,31 +76,6 @@ class SectionView(Record, frozen=True, kw_only=True, omit_defaults=False):
     buckets: InputBuckets
 
 
-class CallView(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """One line of the ledger."""
-
-    call: int
-    created_at: datetime
-    turn_id: str
-    model: str
-    epoch: int
-    blocks: int
-    buckets: InputBuckets
-    output: int
-    dollars: float
-    #: The share of the input that was read from the cache.
-    hit_coverage: float | None
-
-
-class Verification(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """Whether a request that was made again is the one that was sent, byte for byte; if not, where it differs first."""
-
-    verified: bool
-    difference: str | None = None
-    position: int | None = None
-    source: str | None = None
-
-
 class PromptView(Record, frozen=True, kw_only=True, omit_defaults=False):
     agent_id: str
     #: The call that is shown; nothing if it is the prompt of the next turn, whose input follows at its end.
@@ -118,47 +99,26 @@ class PromptView(Record, frozen=True, kw_only=True, omit_defaults=False):
     verification: Verification | None = None
 
 
-class DriftView(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """A drift that was noticed when it happened."""
-
-    event_seq: int
-    ts: datetime
-    position: int
-    source: str
-    lost_tokens: int
-    lost_dollars: float
-
-
-class PromptDiff(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """Two requests that follow one another."""
-
-    agent_id: str
-    older: CallView
-    newer: CallView
-    #: Whether the newer one is the older one plus what is new.
-    extends: bool
-    added_blocks: int
-    added_tokens: int
-    #: The same in words.
-    sentence: str
-    position: int | None
-    source: str | None
-    was_source: str | None
-    drifts: list[DriftView]
-
-
 class Inspection:
-    def __init__(self, store: Store, views: Views, assemble: Callable[[str], Assembly], default_agent_id: str) -> None:
-        self._store, self._views, self._assemble, self._default = store, views, assemble, default_agent_id
+    def __init__(
+        self,
+        store: Store,
+        views: Views,
+        assemble: Callable[[str], Assembly],
+        caches: Callable[[str], bool],
+        default_agent_id: str,
+    ) -> None:
+        self._store, self._views, self._assemble = store, views, assemble
+        self._caches, self._default = caches, default_agent_id
 
     async def prompt(self, agent_id: str | None = None, *, call: int | None = None, text: bool = False) -> PromptView:
         """The prompt of the next turn, or of a call in the ledger."""
         target = agent_id or self._default
         summary = await self._views.summary(target)
-        assembly = self._assemble(target)
+        assembly, cached = self._assemble(target), self._caches(summary.model.effective_model)
         return await self._store.read(
             lambda tx: (
-                _next(tx, summary, assembly, text=text)
+                _next(tx, summary, assembly, text=text, cached=cached)
                 if call is None
                 else _past(tx, summary, assembly, call, text=text)
             )
@@ -167,7 +127,7 @@ class Inspection:
     async def diff(self, agent_id: str | None = None, *, call: int | None = None) -> PromptDiff:
         """A call and the one before it: the newest two, unless one is named."""
         target = agent_id or self._default
-        return await self._store.read(lambda tx: _diff(tx, target, call))
+        return await self._store.read(lambda tx: compare(tx, target, call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +151,7 @@ def expected_buckets(card: ModelCard, total: int, sent: int, *, warm: bool) -> I
     return InputBuckets(fresh=total - read - written, read=read, written=written)
 
 
-def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool) -> PromptView:
+def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool, cached: bool) -> PromptView:
     """Made as `prompting.prepare` would make it, without writing anything."""
     stored = require_agent(tx, summary.identity.agent_id, private=True)
     state, last = stored.state, calls.newest(tx, stored.state.id)
@@ -201,7 +161,16 @@ def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool) -> P
     reason = why_open(state, window, prompt, card, tx.now_ms)
     if reason is not None:
         plan = plan_epoch(
-            state, window, prompt, card, assembly.sections, assembly.tools, assembly.padding, reason, tx.now_ms
+            state,
+            window,
+            prompt,
+            card,
+            assembly.sections,
+            assembly.tools,
+            assembly.padding,
+            reason,
+            tx.now_ms,
+            assembly.offer,
         )
         epoch, items, prompt = plan.epoch, list(plan.kept.entries), Prompt(plan.epoch, head_chain(plan.epoch))
     else:
@@ -209,7 +178,7 @@ def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool) -> P
         epoch, items = prompt.epoch, list(window.entries)
         items += [
             WindowItem(0, UserText(text=delta.text), opens_turn=False, source="deltas")
-            for delta in missing_deltas(state, epoch, assembly.sections)
+            for delta in missing_deltas(state, epoch, assembly.sections, assembly.offer)
         ]
     chain = chain_of(epoch, items)
     warm = (
@@ -218,175 +187,19 @@ def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool) -> P
         and tx.now_ms - to_ms(last.created_at) <= card.cache.lifetime_ms
         and chain.names(prompt.sent_blocks) == prompt.sent_chain
     )
-    sent = sum(link.tokens for link in chain.links[: prompt.sent_blocks])
-    buckets = expected_buckets(card, sum(chain.tokens.values()), sent, warm=warm)
+    total, sent = sum(chain.tokens.values()), sum(link.tokens for link in chain.links[: prompt.sent_blocks])
+    buckets = expected_buckets(card, total, sent, warm=warm) if cached else InputBuckets(fresh=total)
     return _view(summary, assembly, epoch, items, chain, buckets, card, text=text, last=last, opens=reason is not None)
 
 
 def _past(tx: Tx, summary: AgentSummary, assembly: Assembly, number: int, *, text: bool) -> PromptView:
     agent_id = summary.identity.agent_id
-    call, newest = _call(tx, agent_id, number), calls.newest(tx, agent_id)
-    epoch, window = _stored(tx, call)
+    call, newest = find_call(tx, agent_id, number), calls.newest(tx, agent_id)
+    epoch, window = stored_request(tx, call)
     chain = chain_of(epoch, window.entries)
     card = assembly.models.card(call.model_ref)
     view = _view(summary, assembly, epoch, window.entries, chain, call.buckets, card, text=text, last=newest, call=call)
-    return msgspec.structs.replace(view, verification=_verify(tx, call, epoch, window, chain))
-
-
-def _diff(tx: Tx, agent_id: str, number: int | None) -> PromptDiff:
-    require_agent(tx, agent_id)
-    newest = calls.newest(tx, agent_id)
-    number = number if number is not None else newest.seq if newest else 0
-    if number < 2:
-        raise NotFound(
-            f"agent {agent_id!r} has not made two requests yet",
-            hint=f"say something to it: 'holon prompt -a {agent_id}'",
-        )
-    older, newer = _call(tx, agent_id, number - 1), _call(tx, agent_id, number)
-    epoch, window = _stored(tx, newer)
-    chain = chain_of(epoch, window.entries)
-    found = _compare(tx, older, newer, epoch, window, chain)
-    return PromptDiff(
-        agent_id=agent_id,
-        older=call_view(older),
-        newer=call_view(newer),
-        extends=found is None,
-        added_blocks=newer.blocks - older.blocks if found is None else 0,
-        added_tokens=sum(link.tokens for link in chain.links[older.blocks :]) if found is None else 0,
-        sentence=found.sentence if found else _extension(older, newer, chain),
-        position=found.position if found else None,
-        source=found.source if found else None,
-        was_source=found.was_source if found else None,
-        drifts=_drifts(tx, agent_id),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    sentence: str
-    position: int | None
-    source: str | None
-    was_source: str | None
-
-
-def _compare(
-    tx: Tx, older: CallRecord, newer: CallRecord, epoch: Epoch, window: Window, chain: Chain
-) -> _Difference | None:
-    """The first difference of two requests; `None` if the newer one extends the older one."""
-    verification = _verify(tx, newer, epoch, window, chain)
-    if not verification.verified:
-        return _Difference(
-            f"call {newer.seq} cannot be made again as it was sent: {verification.difference}",
-            verification.position,
-            verification.source,
-            verification.source,
-        )
-    if older.epoch != newer.epoch:
-        before_epoch, before = _stored(tx, older)
-        drift = find_drift(chain_of(before_epoch, before.entries), chain)
-        position, source = (drift.position, drift.source) if drift else (len(chain.links), "(end)")
-        return _Difference(
-            f"call {newer.seq} began epoch {newer.epoch} ({epoch.reason}); the first difference is block {position},"
-            f" {source}",
-            position,
-            source,
-            drift.was_source if drift else "(end)",
-        )
-    if chain.names(older.blocks) == older.chain:
-        return None
-    breach = locate_breach(tx, epoch, chain, older.seq)
-    position, source = (breach.position, breach.source) if breach else (0, "(stored prompt)")
-    return _Difference(
-        f"the prompt drifted between call {older.seq} and call {newer.seq}: the first difference is block {position},"
-        f" {source}",
-        position,
-        source,
-        source,
-    )
-
-
-def _extension(older: CallRecord, newer: CallRecord, chain: Chain) -> str:
-    added = chain.links[older.blocks :]
-    tokens = sum(link.tokens for link in added)
-    return f"call {newer.seq} extends call {older.seq} by {len(added)} blocks, {tokens:,} tokens"
-
-
-def _call(tx: Tx, agent_id: str, number: int) -> CallRecord:
-    found = calls.get(tx, agent_id, number)
-    if found is None:
-        newest = calls.newest(tx, agent_id)
-        raise NotFound(
-            f"agent {agent_id!r} has no call {number} in its ledger",
-            hint=f"its newest call is {newest.seq}; retention takes the oldest" if newest else "it has made none yet",
-        )
-    return found
-
-
-def _stored(tx: Tx, call: CallRecord) -> tuple[Epoch, Window]:
-    """The epoch and the window of a call, as they are stored."""
-    epoch = epochs.get(tx, call.agent_id, call.epoch, Epoch)
-    if epoch is None:
-        raise NotFound(
-            f"the prompt of call {call.seq} is gone: retention took epoch {call.epoch}",
-            hint="its cost is still in 'holon cost'; ask for a newer call",
-        )
-    entries = transcript.after(tx, call.agent_id, epoch.after_seq, limit=max(0, call.upto_seq - epoch.after_seq))
-    entries = [entry for entry in entries if entry.seq <= call.upto_seq]
-    messages = queue.messages(tx, [entry.related_message_id for entry in entries if entry.related_message_id])
-    return epoch, window_of(entries, messages, after_seq=epoch.after_seq, newest_seq=call.upto_seq)
-
-
-def _verify(tx: Tx, call: CallRecord, epoch: Epoch, window: Window, chain: Chain) -> Verification:
-    if len(chain.links) == call.blocks and chain.head == call.chain:
-        return Verification(verified=True)
-    missing = call.upto_seq - epoch.after_seq - len(window.entries)
-    breach = locate_breach(tx, epoch, chain, call.seq)
-    position, source = (breach.position, breach.source) if breach else (0, "(stored prompt)")
-    reason = f"; retention took {missing} of its entries" if missing > 0 else ""
-    return Verification(
-        verified=False,
-        difference=f"the first difference is block {position}, {source}{reason}",
-        position=position,
-        source=source,
-    )
-
-
-def _drifts(tx: Tx, agent_id: str) -> list[DriftView]:
-    return [
-        DriftView(
-            event_seq=event.event_seq,
-            ts=event.created_at,
-            position=event.payload["position"],
-            source=event.payload["source"],
-            lost_tokens=event.payload["lost_tokens"],
-            lost_dollars=event.payload["lost_nanodollars"] / 1e9,
-        )
-        for event in events.newest_of(tx, agent_id, "prompt_drift", limit=MAX_DRIFTS)
-    ]
-
-
-def chain_of(epoch: Epoch, items: Iterable[WindowItem]) -> Chain:
-    """The chain over a whole request."""
-    chain = head_chain(epoch)
-    for entry in items:
-        chain.add(entry.source, dumps(entry.item), tokens_of(entry.item))
-    return chain
-
-
-def call_view(call: CallRecord) -> CallView:
-    total = call.buckets.total
-    return CallView(
-        call=call.seq,
-        created_at=call.created_at,
-        turn_id=call.turn_id,
-        model=call.model_ref,
-        epoch=call.epoch,
-        blocks=call.blocks,
-        buckets=call.buckets,
-        output=call.output,
-        dollars=call.nanodollars / 1e9,
-        hit_coverage=call.buckets.read / total if total else None,
-    )
+    return msgspec.structs.replace(view, verification=verify(tx, call, epoch, window, chain))
 
 
 def _view(
@@ -441,7 +254,8 @@ def _view(
 def _sections(
     pieces: Sequence[_Piece], chain: Chain, shares: Sequence[InputBuckets], assembly: Assembly
 ) -> list[SectionView]:
-    origins = {section.id: section.origin for section in assembly.sections}
+    said = [*assembly.sections, *assembly.offer.sections(())]
+    origins = {section.id: section.origin for section in said}
     found: dict[str, SectionView] = {}
     for piece, link, share in zip(pieces, chain.links, shares, strict=True):
         before = found.get(piece.source)

@@ -17,6 +17,7 @@ from holon.context.drift import Chain, find_breach, fingerprint
 from holon.context.epochs import Epoch, FrozenTool, open_epoch, tools_tokens
 from holon.context.guidelines import OPERATING_GUIDELINES
 from holon.context.marks import plan_marks
+from holon.context.offers import NOTHING, Offer
 from holon.context.padding import Filler, PaddingMode, PaddingPlan, plan_padding
 from holon.context.sections import Place, Section
 from holon.context.window import Window, WindowItem, tokens_of
@@ -24,7 +25,8 @@ from holon.core.agents import AgentState
 from holon.core.clock import moment, to_ms
 from holon.core.codec import dumps, from_plain, to_plain
 from holon.core.conversation import ConversationItem, UserText
-from holon.core.event_kinds import EpochOpened, PromptDrifted
+from holon.core.event_kinds import EpochOpened, PromptDrifted, SessionCreated
+from holon.core.ids import new_id
 from holon.core.ledger import CallRecord, cost_of
 from holon.core.models import ModelCard
 from holon.core.prompts import Stability
@@ -85,6 +87,8 @@ def prepare(
     sections: Sequence[Section],
     tools: Sequence[ToolSpec],
     padding: PaddingMode,
+    offer: Offer = NOTHING,
+    opened: Opened | None = None,
 ) -> Prepared:
     """Opens the agent's first epoch, or the next one where compaction says so, or appends what changed."""
     if state.epoch and (prompt is None or prompt.epoch.number != state.epoch):
@@ -92,10 +96,9 @@ def prepare(
     reason = why_open(state, window, prompt, card, tx.now_ms)
     if reason is None:
         assert prompt is not None
-        return _with_deltas(tx, state, window, prompt, sections)
-    return _open(
-        tx, state, sections, plan_epoch(state, window, prompt, card, sections, tools, padding, reason, tx.now_ms)
-    )
+        return _with_deltas(tx, state, window, prompt, sections, offer)
+    plan = plan_epoch(state, window, prompt, card, sections, tools, padding, reason, tx.now_ms, offer)
+    return _open(tx, state, plan, opened)
 
 
 def why_open(state: AgentState, window: Window, prompt: Prompt | None, card: ModelCard, now_ms: int) -> str | None:
@@ -115,6 +118,10 @@ class EpochPlan:
     #: Messages that leave the window with it.
     dropped: int
     padding: str
+    #: What the model knows with it, and may be told changes of.
+    sections: list[Section]
+    #: Bodies in the head that were in use before.
+    carried: list[str]
 
 
 def plan_epoch(
@@ -127,8 +134,9 @@ def plan_epoch(
     padding: PaddingMode,
     reason: str,
     now_ms: int,
+    offer: Offer = NOTHING,
 ) -> EpochPlan:
-    """Pure: what is known now, arranged anew; what leaves the window, in short."""
+    """Pure but for bodies, which are read here: what is known now, arranged anew; what leaves the window, in short."""
     cut, summary = state.window_after, before.epoch.summary if before else None
     dropped = 0
     if before is not None:
@@ -139,24 +147,33 @@ def plan_epoch(
             cut, summary = starts[first][0] - 1, summarise(summary, leaving)
             dropped = sum(isinstance(item, UserText) for item in leaving)
     frozen = [from_plain(to_plain(tool), FrozenTool) for tool in tools]
-    plan = _padding(state, card, sections, frozen, padding)
+    carried = [_body_section(filler) for filler in offer.carried(cut)]
+    heads = [section.origin for section in carried]
+    plain = [*sections, *carried, *offer.sections(heads)]
+    plan = _padding(state, card, plain, frozen, padding, offer, heads)
+    heads += [filler.name for filler in plan.fillers if filler.name != GUIDELINES.name]
+    known = [*sections, *offer.sections(heads)]
     epoch = open_epoch(
         state.id,
         state.total_epochs + 1,
         moment(now_ms),
-        [*sections, *(_padding_section(filler) for filler in plan.fillers)],
+        [*known, *carried, *(_body_section(filler) for filler in plan.fillers)],
         frozen,
         reason=reason,
         after_seq=cut,
         summary=summary,
+        preloaded=heads,
     )
-    return EpochPlan(epoch, window.from_seq(cut), dropped, plan.reason)
+    return EpochPlan(epoch, window.from_seq(cut), dropped, plan.reason, known, [section.origin for section in carried])
 
 
-def missing_deltas(state: AgentState, epoch: Epoch, sections: Sequence[Section]) -> list[Delta]:
+def missing_deltas(
+    state: AgentState, epoch: Epoch, sections: Sequence[Section], offer: Offer = NOTHING
+) -> list[Delta]:
     """What changed since the model was last told."""
     shown = {block.source: block.text for block in epoch.blocks}
-    return find_deltas(state.known_sections, _agent_scoped(sections), shown)
+    said = [*sections, *offer.sections(epoch.preloaded)]
+    return find_deltas(state.known_sections, _agent_scoped(said), shown)
 
 
 def load_prompt(tx: Tx, state: AgentState, window: Window) -> Prompt:
@@ -313,16 +330,21 @@ def head_chain(epoch: Epoch) -> Chain:
     return chain
 
 
-def _with_deltas(tx: Tx, state: AgentState, window: Window, prompt: Prompt, sections: Sequence[Section]) -> Prepared:
-    deltas = missing_deltas(state, prompt.epoch, sections)
+def _with_deltas(
+    tx: Tx, state: AgentState, window: Window, prompt: Prompt, sections: Sequence[Section], offer: Offer
+) -> Prepared:
+    deltas = missing_deltas(state, prompt.epoch, sections, offer)
     added = [_append(tx, state.id, delta) for delta in deltas]
     if deltas:
         state = msgspec.structs.replace(state, known_sections=known_after(state.known_sections, deltas))
     return Prepared(state, prompt, window, added)
 
 
-def _open(tx: Tx, state: AgentState, sections: Sequence[Section], plan: EpochPlan) -> Prepared:
+def _open(tx: Tx, state: AgentState, plan: EpochPlan, opened: Opened | None) -> Prepared:
     epoch, kept = plan.epoch, plan.kept
+    session = state.session_id or new_id("sess", tx.now_ms)
+    if state.session_id is None:
+        tx.emit(state.id, SessionCreated(session_id=session, epoch=epoch.number))
     epochs.insert(tx, state.id, epoch.number, epoch)
     prompt = Prompt(epoch, head_chain(epoch))
     prompt.grow(kept.entries)
@@ -337,13 +359,16 @@ def _open(tx: Tx, state: AgentState, sections: Sequence[Section], plan: EpochPla
             padding=plan.padding,
         ),
     )
+    if opened is not None:
+        opened(tx, session, epoch, plan.carried)
     state = msgspec.structs.replace(
         state,
+        session_id=session,
         epoch=epoch.number,
         total_epochs=epoch.number,
         epoch_calls=0,
         window_after=epoch.after_seq,
-        known_sections={s.id: s.fingerprint for s in _agent_scoped(sections) if s.text.strip()},
+        known_sections={s.id: s.fingerprint for s in _agent_scoped(plan.sections) if s.text.strip()},
         compacted_message_count=state.compacted_message_count + plan.dropped,
     )
     return Prepared(state, prompt, kept, [])
@@ -355,20 +380,24 @@ def _padding(
     sections: Sequence[Section],
     tools: Sequence[FrozenTool],
     mode: PaddingMode,
+    offer: Offer,
+    heads: Sequence[str],
 ) -> PaddingPlan:
+    prefix = sum(section.tokens for section in sections) + tools_tokens(tools)
+    wanted = prefix < card.cache.floor_tokens and mode is not PaddingMode.NEVER
     usual = round(state.total_model_rounds / state.total_epochs) if state.total_epochs else EXPECTED_CALLS
     return plan_padding(
-        sum(section.tokens for section in sections) + tools_tokens(tools),
+        prefix,
         card.cache,
         card.prices,
-        [],
+        [body for body in offer.bodies() if body.name not in heads] if wanted else [],
         GUIDELINES,
         mode=mode,
         expected_calls=max(1, usual),
     )
 
 
-def _padding_section(filler: Filler) -> Section:
+def _body_section(filler: Filler) -> Section:
     return Section(f"padding_{filler.name}", Place.PADDING, Stability.AGENT_SCOPED, filler.text, filler.name)
 
 
@@ -382,6 +411,9 @@ def _append(tx: Tx, agent_id: str, delta: Delta) -> WindowItem:
     )
     return WindowItem(seq, UserText(text=delta.text), opens_turn=False, source="deltas")
 
+
+#: Told of an epoch that was opened, in its transaction: the session, the epoch, and the bodies carried into its head.
+Opened = Callable[[Tx, str, Epoch, Sequence[str]], None]
 
 #: Hands in the sections of an agent, from files and rooms; called outside of transactions.
 Sections = Callable[[str], Sequence[Section]]

@@ -37,10 +37,10 @@ class Pulse:
         directory: Directory,
         keeping: Keeping,
         limits: Limits,
-        on_error: Callable[[HolonError], None],
+        on_beat: Callable[[HolonError | None], None],
     ) -> None:
         self._store, self._dispatcher, self._directory, self._keeping = store, dispatcher, directory, keeping
-        self._limits, self._on_error = limits, on_error
+        self._limits, self._on_beat = limits, on_beat
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._announced: dict[str, float] = {}
@@ -75,9 +75,10 @@ class Pulse:
                 if now >= next_retention:
                     next_retention = now + RETENTION_EVERY_S
                     await self._keeping.apply()
+                self._on_beat(None)
             except HolonError as error:
                 log.error("%s", error)
-                self._on_error(error)
+                self._on_beat(error)
                 nap = NAP_S
             except Exception:  # the pulse must go on: an agent's rest depends on it
                 log.exception("a beat failed")

@@ -17,6 +17,7 @@ from holon.context.padding import PaddingMode
 from holon.core.errors import InvalidSettings
 from holon.core.limits import Limits
 from holon.core.retention import RetentionPolicy
+from holon.core.skills import ActivationBudget
 from holon.workspaces.policies import BackendChoice
 
 AUTH_MODES = ("auto", "required", "disabled")
@@ -37,6 +38,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retention: RetentionPolicy = RetentionPolicy()
     event_heartbeat_ms: int = 15_000
     padding: PaddingMode = PaddingMode.AUTO
+    #: How many skills a session may load, and how long their index may be; and whose own skills the default agent sees.
+    skills: ActivationBudget = ActivationBudget()
+    user_home: Path | None = None
     #: How commands are confined, and how much of what they print a model sees (tokens: default, most).
     backend: BackendChoice = BackendChoice.HOST_LOCAL
     default_tool_output_tokens: int = 8_000
@@ -161,6 +165,9 @@ def load_settings(home: Path | None = None, environ: Mapping[str, str] = os.envi
             values.update(_parsed(line, text))
     values["limits"] = _struct(Limits, file, "limits", environ)
     values["retention"] = _struct(RetentionPolicy, file, "retention", environ)
+    values["skills"] = _struct(ActivationBudget, file, "skills", environ)
+    if environ.get("HOME"):
+        values["user_home"] = Path(environ["HOME"])
     values["control_token"] = environ.get(_TOKEN_ENV) or None
     values.update({key: value for key, value in overrides.items() if value is not None})
     return Settings(**values)
@@ -185,7 +192,7 @@ def read_file(home: Path) -> dict[str, Any]:
 def describe() -> list[SettingLine]:
     """All keys that `config.json` may have."""
     lines = list(SETTINGS)
-    for prefix, struct in (("limits", Limits), ("retention", RetentionPolicy)):
+    for prefix, struct in (("limits", Limits), ("retention", RetentionPolicy), ("skills", ActivationBudget)):
         for field in msgspec.structs.fields(struct):
             env = f"HOLON_{prefix}_{field.name}".upper()
             lines.append(SettingLine(f"{prefix}.{field.name}", field.name, "number", env, f"default {field.default}"))
@@ -197,7 +204,7 @@ def set_value(home: Path, key: str, text: str) -> None:
     _line(key)
     found = read_file(home)
     value: Any = text
-    if _line(key).kind in ("number", "list") or key.split(".")[0] in ("limits", "retention"):
+    if _line(key).kind in ("number", "list") or key.split(".")[0] in ("limits", "retention", "skills"):
         value = (
             [part.strip() for part in text.split(",") if part.strip()]
             if _line(key).kind == "list"
@@ -220,6 +227,7 @@ def _write(home: Path, values: dict[str, Any]) -> None:
             _parsed(line, values[line.key])
     _struct(Limits, values, "limits", {})
     _struct(RetentionPolicy, values, "retention", {})
+    _struct(ActivationBudget, values, "skills", {})
     home.mkdir(parents=True, exist_ok=True)
     path = home / "config.json"
     beside = path.with_suffix(".json.new")

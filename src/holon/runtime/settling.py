@@ -20,6 +20,7 @@ from holon.core.usage import TokenUsage
 from holon.runtime.briefing import write_brief
 from holon.runtime.calls import close_calls
 from holon.runtime.resting import rest
+from holon.skills.recording import end_turn
 from holon.store import Tx, agents, queue, transcript, turns
 
 
@@ -63,6 +64,7 @@ def settle(
     )
     if aborted:
         tx.emit(turn.agent_id, MessageProcessingAborted(reason=aborted), message_id=turn.message_id, turn_id=turn.id)
+    end_turn(tx, turn.agent_id, turn.id, completed=not aborted, said=text or "")
     briefed = _brief(tx, turn, text, aborted)
     state = msgspec.structs.replace(
         state,

@@ -20,14 +20,10 @@ CAPACITY = 64
 Anchors = Callable[[str], Path | None]
 
 
-def no_workspace(_agent_id: str) -> Path | None:
-    return None
-
-
 class Library:
     """Made once a process. Its methods touch the disk; a first search reads all bodies, so it belongs on a thread."""
 
-    def __init__(self, user_home: Path | None = None, anchor_of: Anchors = no_workspace) -> None:
+    def __init__(self, user_home: Path | None = None, anchor_of: Anchors = lambda _: None) -> None:
         self.user_home, self._anchor_of = user_home, anchor_of
         self._reader, self._references = CatalogReader(), ReferenceCache()
         self._searches: dict[Places, SkillSearch] = {}

@@ -159,13 +159,14 @@ def end_turn(tx: Tx, agent_id: str, turn_id: str, *, completed: bool, said: str 
     activations.end_turn(tx, agent_id, turn_id, completed=completed)
 
 
-def begin_epoch(tx: Tx, agent_id: str, carried: Sequence[str]) -> None:
-    """A new epoch: what was unloaded or came to nothing is gone, what stays stands in the head."""
+def begin_epoch(tx: Tx, agent_id: str, carried: Sequence[str], cut_seq: int) -> None:
+    """A new epoch: what was unloaded, came to nothing or was cut off is gone; what stays stands in the head."""
     for activation in activations.of_agent(tx, agent_id):
-        lapsed = activation.state is ActivationState.LAPSED
+        over = activation.leaving or activation.state is ActivationState.LAPSED
+        cut_off = activation.shown and activation.after_seq < cut_seq
         if activation.name in carried:
             activations.save(tx, agent_id, msgspec.structs.replace(activation, in_head=True))
-        elif activation.leaving or lapsed or activation.load_reason is LoadReason.ALWAYS:
+        elif over or cut_off or activation.load_reason is LoadReason.ALWAYS:
             activations.remove(tx, agent_id, activation.name)
 
 

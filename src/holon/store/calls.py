@@ -98,6 +98,17 @@ def prefixes(tx: Tx, agent_id: str, epoch: int, upto_seq: int = END) -> list[tup
     return [(int(row[0]), str(row[1])) for row in rows]
 
 
+def spent_in_turn(tx: Tx, agent_id: str, turn_id: str) -> int:
+    """Nanodollars of a turn so far, from the newest calls: a turn that is taken up again goes on counting."""
+    row = tx.one(
+        "SELECT COALESCE(SUM(nanodollars), 0) FROM (SELECT turn_id, nanodollars FROM calls WHERE agent_id = ?"
+        " ORDER BY seq DESC LIMIT 500) AS newest WHERE turn_id = ?",
+        agent_id,
+        turn_id,
+    )
+    return int(row[0]) if row else 0
+
+
 def spent_today(tx: Tx, agent_id: str | None = None) -> tuple[int, int]:
     """Tokens and nanodollars of today, of one agent or of all."""
     row = tx.one(

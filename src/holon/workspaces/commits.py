@@ -83,7 +83,7 @@ def _explained(error: BaseException, *, left: list[str] | None) -> BaseException
         )
     if left:
         return PatchFailed(
-            f"the patch failed ({_reason(error)}) and was taken back, but not for {', '.join(left)}, which changed again",
+            f"the patch failed ({_reason(error)}) and was taken back, but not for {', '.join(left)}",
             hint="read these files before anything else; what they were before lies beside them as .holon-patch_*.old",
             field="patch",
             paths=left,

@@ -6,6 +6,7 @@ rename that leaves the old file beside its name until all are done. Only then th
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -147,8 +148,7 @@ class OpenPatch:
             self._sync()
             self._clear([step for step in self.entry.steps if step.path not in left])
         for path in map(PurePosixPath, reversed(self.entry.folders)):
-            with suppress(OSError, RootViolation), self.root.folder(path.parent) as outer:
-                os.rmdir(path.name, dir_fd=outer)
+            self._remove_empty(path)
         if left:
             self.journal.enter(Phase.CONFLICT)
         else:
@@ -159,9 +159,6 @@ class OpenPatch:
         """Whether anything of the patch lies in the root. If not, nothing was done, or it is another folder by now."""
         return any(self._look(step, stepping.has_traces) for step in self.entry.steps)
 
-    def can_go_on(self) -> bool:
-        return all(self._look(step, stepping.state) is not StepState.BLOCKED for step in self.entry.steps)
-
     def _undo(self, step: Step) -> bool:
         try:
             return self._look(step, stepping.undo) is not False
@@ -171,6 +168,14 @@ class OpenPatch:
     def _clear(self, steps: Sequence[Step]) -> None:
         for step in steps:
             self._look(step, stepping.clear)
+
+    def _remove_empty(self, path: PurePosixPath) -> None:
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError, RootViolation), self.root.folder(path.parent) as outer:
+                os.rmdir(path.name, dir_fd=outer)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # others have put something there
+                raise
 
     def _look(self, step: Step, at: Callable[[int, Step], T]) -> T | None:
         """What `at` says of the step in its folder; None if the folder is gone, and everything with it."""

@@ -80,7 +80,7 @@ def _recover(journal: Journal) -> Recovery:
 
 
 def _went_on(patch: OpenPatch) -> bool:
-    if patch.journal.phase is not Phase.COMMITTING or not patch.is_begun() or not patch.can_go_on():
+    if patch.journal.phase is not Phase.COMMITTING or not patch.is_begun():
         return False
     try:
         patch.go_on()

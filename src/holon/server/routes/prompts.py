@@ -7,7 +7,8 @@ from typing import Annotated
 from litestar import get
 from litestar.params import QueryParameter
 
-from holon.runtime.inspection import PromptDiff, PromptView
+from holon.runtime.inspection import PromptView
+from holon.runtime.past_requests import PromptDiff
 from holon.server.openapi import refusals
 from holon.server.parameters import AgentId, TheHost
 
