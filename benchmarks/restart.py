@@ -1,7 +1,7 @@
 """Restart: a home with a long history and many agents. How soon is it ready again?
 
-The history is made by the runtime's own steps (admit, begin, answer), many in one transaction, so its records are the
-real ones. Some messages still wait and some turns are open, as a killed process would leave them.
+The history of one agent is made by the runtime's own steps (admit, begin, answer), so its records are the real ones;
+the other agents get copies of it. Some messages still wait and some turns are open, as a killed process leaves them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import closing
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,8 +36,8 @@ from holon.tools.rest import SLEEP
 
 LIMIT_S = 2.0
 MODEL = "scripted/echo"
-#: Turns in one transaction of the build.
-BATCH = 1_000
+#: Agents whose histories are copied in one commit.
+COMMIT_EVERY = 20
 
 
 class Sizes(NamedTuple):
@@ -99,19 +99,49 @@ def measure(scale: Scale, progress: Progress) -> Result:
 
 
 def _build(home: Path, sizes: Sizes, progress: Progress) -> None:
-    agents = [f"agent-{n}" for n in range(sizes.agents)]
-    store = Store(homes.settings_for(home).database_path)
+    """One agent lives through its share of the history; the others are copies of it, with ids of their own."""
+    database = homes.settings_for(home).database_path
+    agents = [f"agent-{n:05}" for n in range(sizes.agents)]
+    history, store = History(), Store(database)
     try:
-        store.write_now(lambda tx: homes.add_agents(tx, home, agents))
-        history = History()
-        for first in range(0, sizes.messages, BATCH):
-            progress.say(f"the history is made: message {first:,} of {sizes.messages:,}")
-            some = [agents[n * len(agents) // sizes.messages] for n in range(first, min(first + BATCH, sizes.messages))]
-            store.write_now(partial(history.turns, agent_ids=some))
+        progress.say("the history of one agent is made")
+        store.write_now(partial(homes.add_agents, home=home, agent_ids=agents[:1]))
+        for _ in range(sizes.messages // sizes.agents):
+            store.write_now(partial(history.turns, agent_ids=agents[:1]))
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            for number, agent_id in enumerate(agents[1:], start=1):
+                if number % COMMIT_EVERY == 1:
+                    progress.say(f"agent {number:,} of {sizes.agents:,} gets its history")
+                    connection.execute("BEGIN IMMEDIATE")
+                _copy_agent(connection, agents[0], agent_id, number)
+                if number % COMMIT_EVERY == 0 or number == len(agents) - 1:
+                    connection.execute("COMMIT")
         store.write_now(partial(history.open_turns, agent_ids=agents[: sizes.open_turns]))
         store.write_now(partial(history.waiting, agent_ids=agents[-sizes.waiting :]))
     finally:
         store.close()
+
+
+def _copy_agent(connection: sqlite3.Connection, source: str, target: str, number: int) -> None:
+    """Copies every row of an agent, in every table that has agents. Ids begin with `_01` and their time until 2079."""
+    for table, owner, columns in _tables(connection):
+        copied = ", ".join(f"REPLACE(REPLACE({column}, :source, :target), '_01', :ids)" for column in columns)
+        connection.execute(
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {copied} FROM {table} WHERE {owner} = :source",
+            {"source": source, "target": target, "ids": f"_01{number:04x}"},
+        )
+
+
+@cache
+def _tables(connection: sqlite3.Connection) -> list[tuple[str, str, list[str]]]:
+    """(table, the column that says whose row it is, all columns)."""
+    found = []
+    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        owner = {"agents": "id", "counters": "scope"}.get(table, "agent_id")
+        if owner in columns:
+            found.append((table, owner, columns))
+    return found
 
 
 class History:

@@ -2,8 +2,9 @@
 
     make demo            (or: python examples/demo.py [--keep])
 
-A daemon is started; an agent is woken by a prompt, by a timer and by an outside trigger, and answers each. Then the
-daemon is killed with SIGKILL in the middle of a turn. It is started again, and the turn goes on where it stopped.
+A daemon is started; an agent is woken by a prompt, by a timer and by an outside trigger, and answers each. Then it gets
+a real job: in a small repository the tests fail; it looks, mends the cause, runs the tests and starts a slow check. The
+daemon is killed with SIGKILL while the check runs. It comes back, the check was not disturbed, and the agent reports.
 Everything shown is read from the daemon's own event log, while it happens.
 """
 
@@ -33,6 +34,9 @@ from holon.core.presentation import DisplayMode, present, shown_in
 ROOT = Path(__file__).parent.parent
 SCRIPT = Path(__file__).parent / "demo.yaml"
 DEADLINE_S = 120.0
+JOB = """In work/project, inside your home, the unit tests fail. Find out why with the shell, mend the cause with
+ApplyPatch, and run `python3 -m unittest -q` there again. Then start `sh slow-check.sh` there with yield_time_ms 300, so
+that it goes on as a task, and end your turn. When its result comes, report in two sentences. Use login false."""
 #: With one of these keys in the environment the same job runs on a real model.
 KEYS = {"ANTHROPIC_API_KEY": "anthropic/claude-haiku-4-5", "OPENAI_API_KEY": "openai/gpt-5"}
 BOLD, DIM, GREEN, RED, OFF = (
@@ -95,10 +99,11 @@ class Daemon:
         assert self.process.stdout is not None
         self.http = json.loads(self.process.stdout.readline())["http_addr"]
 
-    def kill(self) -> None:
+    def kill(self) -> int:
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        return self.process.pid
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -185,27 +190,30 @@ def play(home: Path) -> None:
         scene(4, "An outside system wakes it through its trigger URL")
         seen = witness.seen
         deliver(
-            daemon.client.post("/control/agents/main/trigger/reveal")["trigger_url"], {"build": 417, "result": "green"}
+            daemon.client.post("/control/agents/main/trigger/reveal")["trigger_url"], {"build": 417, "result": "red"}
         )
         witness.wait_for(result, seen)
 
-        scene(5, "A longer job begins, and the daemon is killed with SIGKILL in the middle of it")
+        scene(5, "It gets a real job: in a small repository the tests fail")
+        project = make_project(home / "agents" / "main" / "work" / "project")
         seen = witness.seen
-        prompt(
-            daemon, "This is a long job. First use Enqueue (priority background) to leave yourself a note; then report."
-        )
-        witness.wait_for(lambda event: event.type in ("tool_executed", "turn_context_built"), seen)
-        time.sleep(0.9)
-        daemon.kill()
-        print(f"   {RED}killed{OFF} (process {daemon.process.pid if daemon.process else '?'} is gone)")
+        prompt(daemon, JOB)
+        witness.wait_for(lambda event: event.type == "task_created", seen)
+        witness.wait_for(result, seen)
 
-        scene(6, "It comes back, and the turn goes on where it stopped")
+        scene(6, "The daemon is killed with SIGKILL while the slow check runs")
+        daemon.kill()
+        print(
+            f"   {RED}killed{OFF} (process {daemon.process.pid if daemon.process else '?'} is gone; the check goes on)"
+        )
+        time.sleep(1.0)
+
+        scene(7, "It comes back, finds the check again, takes its result and reports")
         seen = witness.seen
         daemon.start()
-        witness.wait_for(lambda event: event.type == "turn_resumed", seen)
         witness.wait_for(result, seen)
         until_rest(daemon)
-        report(daemon)
+        report(daemon, project)
     finally:
         daemon.stop()
         model.stop()
@@ -221,6 +229,21 @@ def until_rest(daemon: Daemon) -> None:
         time.sleep(0.05)
 
 
+def make_project(folder: Path) -> Path:
+    """A real repository whose tests fail, and a check that takes a while."""
+    folder.mkdir(parents=True)
+    (folder / "stats.py").write_text('"""Small statistics."""\n\n\ndef mean(values):\n    return sum(values) / 2\n')
+    (folder / "test_stats.py").write_text(
+        "import unittest\n\nfrom stats import mean\n\n\nclass MeanTest(unittest.TestCase):\n"
+        "    def test_of_three(self):\n        self.assertEqual(mean([1, 2, 6]), 3)\n"
+    )
+    (folder / "slow-check.sh").write_text("sleep 4\npython3 -m unittest -q && echo the slow check passed\n")
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A mean that is wrong"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    return folder
+
+
 def prompt(daemon: Daemon, text: str) -> None:
     daemon.client.post("/control/agents/main/prompt", {"text": text})
 
@@ -233,13 +256,15 @@ def deliver(url: str, payload: dict[str, Any]) -> None:
         assert answer.status in (200, 202), answer.status
 
 
-def report(daemon: Daemon) -> None:
+def report(daemon: Daemon, project: Path) -> None:
     status = daemon.client.get("/agents/main/status")
     turns, usage = status["agent"]["turn_index"], status["token_usage"]
     results = [brief for brief in daemon.client.get("/agents/main/briefs", limit=50) if brief["kind"] == "result"]
     print(f"\n{BOLD}What it comes to{OFF}")
     print(f"   {turns} turns, {usage['total_model_rounds']} rounds, {usage['total']['total_tokens']} tokens")
     print(f"   {len(results)} results for {turns} turns: nothing lost, nothing done twice")
+    changed = subprocess.run(["git", "diff", "--stat"], cwd=project, capture_output=True, text=True, check=True).stdout
+    print(f"   in the repository:{changed.splitlines()[0] if changed else ' nothing changed'}")
     for line in daemon.client.get("/analytics/cost", by="model")["lines"]:
         sent = line["fresh"] + line["read"] + line["written"]
         print(f"   {line['key']}: ${line['dollars']:.4f}; of {sent} input tokens {line['read']} came from the cache")

@@ -26,10 +26,13 @@ def test_the_demo_plays_to_its_end_and_loses_nothing() -> None:
     for said in (
         "Hello! I was asleep",
         "The timer woke me",
-        "build 417 is green",
-        "goes on after a restart",
-        "My note came back to me, exactly once",
+        "build 417 is red",
+        "goes on as task_",
+        "killed (process",
+        "found again after a restart: running",
+        "The slow check passed although the daemon was killed",
         "5 results for 5 turns",
+        "stats.py | 2 +-",
         "came from the cache",
     ):
         assert said in played.stdout

@@ -68,7 +68,23 @@ STOPPED_AGENT = "cyd"
 AGENTS = ("main", "ada", "bob", STOPPED_AGENT)
 
 #: What prompts ask for; the scripted model knows each of these words.
-WORDS = ("plain", "stamp", "many", "nap", "rest", "follow", "mixed", "deny", "slow", "broken", "talk")
+WORDS = (
+    "plain",
+    "stamp",
+    "many",
+    "nap",
+    "rest",
+    "follow",
+    "mixed",
+    "deny",
+    "slow",
+    "broken",
+    "talk",
+    "run",
+    "promote",
+    "halt",
+    "family",
+)
 
 
 def tour() -> list[Deed]:
@@ -107,8 +123,14 @@ def tour() -> list[Deed]:
     add(V.ABORT, "ada", ms=1)
     add(V.TEMPORARY_AGENT, text="stamp")
     add(V.RETENTION)
+    add(V.PROMPT, text="run")
     add(V.PROMPT, "ada", "nap")
+    add(V.PROMPT, "ada", "halt")
+    add(V.PROMPT, text="family")
+    add(V.PROMPT, text="promote")
     add(V.SETTLE)
+    add(V.SETTLE, "ada")
+    add(V.PROMPT, "ada", "promote")  # its command may outlive this process
     add(V.PROMPT, text="slow")
     add(V.RUNNING)  # the turn is open when the run ends: it is suspended, and taken up by the next one
     return lines

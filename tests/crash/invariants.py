@@ -5,11 +5,12 @@ Each check is a function that yields a sentence for each thing that is wrong. `A
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holon.core.codec import to_plain
+from holon.core.codec import loads, to_plain
 from holon.core.provenance import labels_for
 from tests.crash.deeds import STOPPED_AGENT, Verb
 from tests.crash.doing import admission_of
@@ -18,6 +19,9 @@ from tests.crash.remains import Remains, Row, grouped
 Check = Callable[[Remains], Iterator[str]]
 
 _FINAL = ("processed", "interjected", "aborted", "dropped")
+_OVER = ("completed", "failed", "cancelled")
+#: What a command of the stage writes outside when it runs.
+_MARK = re.compile(r"echo '([^']+)'")
 
 
 def broken(remains: Remains, *, at_rest: bool) -> list[str]:
@@ -148,11 +152,84 @@ def effects_happen_once(r: Remains) -> Iterator[str]:
     for call in r.tool_calls:
         if call["record"]["name"] == "Enqueue" and call["status"] == "completed":
             asked[r.turns[call["turn_id"]]["message_id"]] += 1
-    made = Counter(
-        row["envelope"]["causation_id"] for row in r.messages.values() if row["envelope"]["kind"] == "internal_followup"
-    )
+    made = Counter(row["envelope"]["causation_id"] for row in _followups(r, "self_followup"))
     if asked != made:
         yield f"follow-ups by message: asked for {asked - made}, made {made - asked} too many"
+
+
+def commands_run_once(r: Remains) -> Iterator[str]:
+    """What commands wrote outside, against their calls and tasks: no command is started a second time."""
+    ran = Counter(r.commands)
+    yield from (f"command {mark!r} ran {times} times" for mark, times in ran.items() if times > 1)
+    calls = {_mark(call["record"]["input"]): call for call in r.tool_calls if call["record"]["name"] == "ExecCommand"}
+    for mark in ran.keys() - {mark for mark, call in calls.items() if call["status"] != "requested"}:
+        yield f"command {mark!r} ran and no call of it had begun"
+    for mark, call in calls.items():
+        if _disposition(call) == "completed" and ran[mark] != 1:
+            yield f"command {mark!r} was told to be completed and ran {ran[mark]} times"
+    for task in r.tasks:
+        if task["kind"] == "command_task" and task["status"] == "completed":
+            mark = _mark(_command_of(task))
+            if ran[mark] != 1:
+                yield f"task {task['id']} is completed and its command {mark!r} ran {ran[mark]} times"
+
+
+def promoted_commands_are_tasks(r: Remains) -> Iterator[str]:
+    """A call's answer names a task if and only if it is on record; what ended within its call left none."""
+    tasks = {task["id"] for task in r.tasks}
+    by_mark = Counter(_mark(_command_of(task)) for task in r.tasks if task["kind"] == "command_task")
+    for call in r.tool_calls:
+        told = _disposition(call)
+        if told == "promoted_to_task" and loads(call["record"]["result"], dict)["task_handle"]["task_id"] not in tasks:
+            yield f"call {call['record']['call_id']} became a task that is not on record"
+        if told == "completed" and by_mark[_mark(call["record"]["input"])]:
+            yield f"call {call['record']['call_id']} was completed and is a task besides"
+    yield from (f"the command {mark!r} has {count} tasks" for mark, count in by_mark.items() if count > 1)
+
+
+def tasks_end_once(r: Remains) -> Iterator[str]:
+    """A task that is over has one end in the log and one result in its owner's queue; any other has none."""
+    results = Counter(
+        row["envelope"]["origin"]["task_id"] for row in r.messages.values() if row["envelope"]["kind"] == "task_result"
+    )
+    ends = Counter(
+        event["payload"]["task_id"]
+        for event in r.events_of("task_status_updated")
+        if event["payload"]["status"] in _OVER
+    )
+    owned = {task["id"]: task for task in r.tasks if task["kind"] != "sleep_job"}
+    yield from (f"there is a result of {task_id}, which is no task" for task_id in results.keys() - owned.keys())
+    for task_id, task in owned.items():
+        over = task["status"] in _OVER
+        if ends[task_id] != over:
+            yield f"task {task_id} is {task['status']} and has {ends[task_id]} ends in the log"
+        if results[task_id] != over and not (results[task_id] == 0 and _may_have_stopped(r, task["agent_id"])):
+            yield f"task {task_id} of {task['agent_id']} is {task['status']} and has {results[task_id]} results"
+
+
+def children_belong_to_tasks(r: Remains) -> Iterator[str]:
+    """A spawn that was answered made one child, with one message and one task; it is archived when that is over."""
+    tasks = {task["id"]: task for task in r.tasks if task["kind"] == "child_agent_task"}
+    children = {agent_id: row for agent_id, row in r.agents.items() if row["identity"].get("delegated_from_task_id")}
+    told = {
+        loads(call["record"]["result"], dict)["child_agent_id"]
+        for call in r.tool_calls
+        if call["record"]["name"] == "SpawnAgent"
+        and call["status"] == "completed"
+        and not call["record"].get("is_error")
+    }
+    if told != children.keys():
+        yield f"children that the model was told of, or that are there, and not both: {told ^ children.keys()}"
+    asked = Counter(row["agent_id"] for row in (m["envelope"] for m in _followups(r, "delegation")))
+    for child_id, child in children.items():
+        task = tasks.pop(child["identity"]["delegated_from_task_id"], None)
+        if task is None:
+            yield f"child {child_id} has no task"
+        elif _archived(child) != (task["status"] in _OVER):
+            yield f"child {child_id} is {child['registry_status']} and its task is {task['status']}"
+        if asked[child_id] != 1:
+            yield f"child {child_id} has {asked[child_id]} messages from its parent"
+    yield from (f"task {task_id} has no child" for task_id in tasks)
 
 
 def events_have_no_gaps(r: Remains) -> Iterator[str]:
@@ -214,7 +291,7 @@ def timers_fire_once(r: Remains) -> Iterator[str]:
 
 def sleeps_end_once(r: Remains) -> Iterator[str]:
     ticks = Counter(_timer_of(row) for row in r.messages.values())
-    for task in r.tasks:
+    for task in (task for task in r.tasks if task["kind"] == "sleep_job"):
         due = task["status"] == "completed"
         found = ticks[task["id"]]
         if found != due and not (found == 0 and _may_have_stopped(r, task["agent_id"])):
@@ -273,7 +350,7 @@ def everything_is_settled(r: Remains) -> Iterator[str]:
     yield from (f"errand {errand['id']} is not done" for errand in r.outbox)
     yield from (f"hint {hint['id']} waits" for hint in r.wake_hints)
     yield from (f"timer {timer['id']} is active" for timer in r.timers if timer["status"] == "active")
-    yield from (f"sleep {task['id']} is {task['status']}" for task in r.tasks if task["status"] == "running")
+    yield from (f"{task['kind']} {task['id']} is {task['status']}" for task in r.tasks if task["status"] not in _OVER)
 
 
 def nobody_is_left_running(r: Remains) -> Iterator[str]:
@@ -323,6 +400,10 @@ ALWAYS: tuple[Check, ...] = (
     operators_are_answered_once,
     tools_run_once,
     effects_happen_once,
+    commands_run_once,
+    promoted_commands_are_tasks,
+    tasks_end_once,
+    children_belong_to_tasks,
     events_have_no_gaps,
     transcript_is_whole,
     rounds_are_counted_once,
@@ -372,6 +453,31 @@ def _tag_of(message: Row) -> str:
     if envelope["kind"] == "operator_prompt":
         return str(envelope["body"]["text"]).split()[-1]
     return str(envelope["body"]["value"]["tag"]) if envelope["kind"] == "webhook_event" else ""
+
+
+def _followups(r: Remains, subsystem: str) -> Iterator[Row]:
+    for row in r.messages.values():
+        envelope = row["envelope"]
+        if envelope["kind"] == "internal_followup" and envelope["origin"]["subsystem"] == subsystem:
+            yield row
+
+
+def _mark(text: str) -> str:
+    found = _MARK.search(text)
+    return found[1] if found else text
+
+
+def _command_of(task: Row) -> str:
+    return str(task["record"]["recovery"]["spec"]["cmd"])
+
+
+def _disposition(call: Row) -> str | None:
+    """What the model was told of a command: completed, promoted_to_task, or nothing of the sort."""
+    record = call["record"]
+    if record["name"] != "ExecCommand" or call["status"] != "completed" or record.get("is_error"):
+        return None
+    told = loads(record["result"], dict).get("disposition")
+    return str(told) if told else None
 
 
 def _timer_of(message: Row) -> str | None:

@@ -55,6 +55,11 @@ class Outside:
     def stamps(self) -> list[Stamp]:
         return self._lines("stamps", Stamp)
 
+    def commands(self) -> list[str]:
+        """What commands wrote when they ran: a tag and a word, each."""
+        path = self.folder / "commands"
+        return path.read_text().splitlines() if path.exists() else []
+
     def unanswered(self) -> list[Deed]:
         """Deeds whose outcome is unknown: the process died between the asking and the answer."""
         answers = self.answers()

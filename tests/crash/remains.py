@@ -43,6 +43,7 @@ class Remains:
     intents: dict[int, Deed]
     answers: dict[int, Answer]
     stamps: list[Stamp]
+    commands: list[str]
 
     def events_of(self, kind: str) -> list[Row]:
         return [event for event in self.events if event["kind"] == kind]
@@ -94,6 +95,7 @@ def read_remains(home: Path) -> Remains:
             intents=outside.intents(),
             answers=outside.answers(),
             stamps=outside.stamps(),
+            commands=outside.commands(),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 from holon.core.codec import Input
 from holon.providers import scripted  # noqa: F401 - what a worker would import, it finds in the nursery
@@ -65,6 +66,40 @@ rules:
     rounds: [{tools: [{name: Stamp, input: {ms: 20000}}, {name: Stamp}]}]
   - when: {pattern: '^stuck'}
     rounds: [{tools: [{name: Stamp, input: {ms: 20000}}]}, {text: 'told: {result}'}]
+  - when: {kind: task_result}
+    rounds: [{text: it is over, delay_ms: 2}]
+  - when: {pattern: '^run .*?(?P<tag>#\d+#)'}
+    rounds:
+      - delay_ms: 2
+        tools:
+          - {name: ExecCommand, input: {cmd: "echo '{tag} run' >> $OUTSIDE", login: false}}
+      - {text: it ran}
+  - when: {pattern: '^promote .*?(?P<tag>#\d+#)'}
+    rounds:
+      - tools:
+          - {name: ExecCommand, input: {cmd: "sleep 0.1; echo '{tag} promote' >> $OUTSIDE", login: false, yield_time_ms: 30}}
+      - {tools: [{name: Newest}]}
+      - {tools: [{name: TaskOutput, input: {task_id: '{result}', timeout_ms: 1000}}]}
+      - {text: it was waited for}
+  - when: {pattern: '^halt for good .*?(?P<tag>#\d+#)'}
+    rounds:
+      - tools:
+          - {name: ExecCommand, input: {cmd: "echo '{tag} halt' >> $OUTSIDE; sleep 60", login: false, yield_time_ms: 30}}
+      - {tools: [{name: Newest}]}
+      - {tools: [{name: TaskStop, input: {task_id: '{result}'}}]}
+      - {text: it was stopped}
+  - when: {pattern: '^halt .*?(?P<tag>#\d+#)'}
+    rounds:
+      - tools:
+          - {name: ExecCommand, input: {cmd: "echo '{tag} halt' >> $OUTSIDE; sleep 0.3", login: false, yield_time_ms: 30}}
+      - {tools: [{name: Newest}]}
+      - {tools: [{name: TaskStop, input: {task_id: '{result}'}}]}
+      - {text: it was stopped}
+  - when: {pattern: '^family'}
+    rounds:
+      - {tools: [{name: SpawnAgent, input: {initial_message: 'stamp for {input}'}}]}
+      - {tools: [{name: SpawnAgent, input: {initial_message: 'run for {input}'}}]}
+      - {text: they work on it}
   - when: {pattern: '^broken'}
     rounds:
       - {delay_ms: 2, tools: [{name: Break}, {name: NoSuchTool}, {name: Stamp}]}
@@ -83,8 +118,11 @@ rules:
   - rounds: [{text: 'heard {input}', delay_ms: 3}]
 """
 
+#: The book of the commands that ran, as a command finds it from its agent's home.
+_OUTSIDE = "${PWD%/agents/*}-outside/commands"
+
 #: Read once, in the nursery: a worker should not spend its life on parsing.
-SCRIPT = parse_script(_RULES, source="the crash tests")
+SCRIPT = parse_script(_RULES.replace("$OUTSIDE", _OUTSIDE), source="the crash tests")
 
 
 class Pause(Input, frozen=True, kw_only=True):
@@ -111,7 +149,14 @@ def tools(outside: Outside) -> list[Tool]:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("nobody gets here")
 
+    async def newest(context: CallContext, _asked: Nothing) -> ToolOutcome:
+        """The id of the agent's newest command, for the calls that follow it."""
+        outside.stamp(context.call_id)
+        folders = sorted(path.name for path in (Path(context.agent.agent_home) / "task-output").glob("*"))
+        return ToolOutcome(content=folders[-1] if folders else "none", summary="looked")
+
     return [
+        Tool(name="Newest", description="Names the newest command.", input_type=Nothing, run=newest, read_only=True),
         Tool(name="Stamp", description="Leaves a mark.", input_type=Pause, run=stamp),
         Tool(name="Peek", description="Looks.", input_type=Pause, run=stamp, read_only=True),
         Tool(name="Break", description="Fails.", input_type=Nothing, run=fail),

@@ -43,6 +43,15 @@ def repeat_a_call(home: Path) -> None:
     outside.stamp(outside.stamps()[0].call_id)
 
 
+def repeat_a_command(home: Path) -> None:
+    book = Job(home=str(home)).outside / "commands"
+    book.write_text(book.read_text() * 2)
+
+
+def forget_a_command(home: Path) -> None:
+    (Job(home=str(home)).outside / "commands").unlink()
+
+
 def damage(home: Path) -> None:
     """Puts a null where the schema allows none."""
     strict, lax = "fingerprint TEXT NOT NULL", "fingerprint TEXT"
@@ -57,7 +66,8 @@ def damage(home: Path) -> None:
 
 
 PROMPT = "SELECT id FROM messages WHERE envelope LIKE '%operator_prompt%' LIMIT 1"
-FOLLOW_UP = "SELECT id FROM messages WHERE envelope LIKE '%internal_followup%' LIMIT 1"
+FOLLOW_UP = "SELECT id FROM messages WHERE envelope LIKE '%self_followup%' LIMIT 1"
+TASK_RESULT = "SELECT id FROM messages WHERE envelope LIKE '%command_task%' AND envelope LIKE '%task_result%' LIMIT 1"
 SLEEP_TICK = "SELECT id FROM messages WHERE envelope LIKE '%sleep_job%' LIMIT 1"
 
 
@@ -81,6 +91,17 @@ TAMPERINGS: list[tuple[str, Tampering]] = [
     ("operators_are_answered_once", sql("DELETE FROM briefs WHERE kind = 'ack'")),
     ("tools_run_once", repeat_a_call),
     ("effects_happen_once", without(FOLLOW_UP)),
+    ("commands_run_once", repeat_a_command),
+    ("commands_run_once", forget_a_command),
+    ("promoted_commands_are_tasks", sql("DELETE FROM tasks WHERE kind = 'command_task'")),
+    ("tasks_end_once", without(TASK_RESULT)),
+    ("tasks_end_once", sql("UPDATE tasks SET status = 'running' WHERE kind = 'command_task'")),
+    (
+        "tasks_end_once",
+        sql("UPDATE events SET payload = json_set(payload, '$.status', 'x') WHERE kind = 'task_status_updated'"),
+    ),
+    ("children_belong_to_tasks", sql("DELETE FROM tasks WHERE kind = 'child_agent_task'")),
+    ("children_belong_to_tasks", sql("UPDATE agents SET registry_status = 'active' WHERE id LIKE 'tmp_child%'")),
     ("events_have_no_gaps", sql("DELETE FROM events WHERE agent_id = 'main' AND seq = 3")),
     ("events_have_no_gaps", sql("UPDATE counters SET event_seq = event_seq + 1 WHERE scope = 'ada'")),
     ("transcript_is_whole", sql("DELETE FROM transcript WHERE agent_id = 'main' AND kind = 'tool_results'")),

@@ -30,6 +30,9 @@ LATER = {
     Transition.TOOL_DONE: 4,
     Transition.TURN_SETTLE: 3,
     Transition.TIMER_FIRE: 2,
+    Transition.TASK_START: 3,
+    Transition.TASK_END: 2,
+    Transition.TASK_CHANGE: 3,
 }
 CASES = [(transition, 1) for transition in Transition] + list(LATER.items())
 

@@ -169,7 +169,7 @@ _UNDONE = {
     "messages": "SELECT message_id, status FROM queue WHERE status IN ('queued', 'dequeued')",
     "turns": "SELECT id, phase FROM turns WHERE phase <> 'terminal'",
     "timers": "SELECT id FROM timers WHERE status = 'active'",
-    "tasks": "SELECT id FROM tasks WHERE status IN ('queued', 'running')",
+    "tasks": "SELECT id FROM tasks WHERE status NOT IN ('completed', 'failed', 'cancelled')",
     "errands": "SELECT id FROM outbox",
     "hints": "SELECT id FROM wake_hints",
     "agents": "SELECT id, status FROM agents WHERE registry_status = 'active' AND status <> 'asleep'",

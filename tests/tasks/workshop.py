@@ -1,4 +1,4 @@
-"""What the tests of this room share: commands that are started and never left behind, and waiting for what must come."""
+"""What the tests of this room share: commands that are never left behind, and waiting for what must come."""
 
 from __future__ import annotations
 

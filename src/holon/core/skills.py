@@ -87,7 +87,7 @@ class SkillActivation(Record, frozen=True, kw_only=True, omit_defaults=False):
     #: The body was shown at all. Running a script of a skill activates it without showing it.
     shown: bool = True
     #: The last event that was emitted for it, so that one turn says one thing once.
-    last_event: tuple[str, str] = ("", "")
+    last_event: str = ""
     #: Tokens of this skill's references that were loaded; they count toward the same caps.
     reference_tokens: int = 0
     #: `skill_unload` was called: it leaves at the next epoch.

@@ -96,8 +96,7 @@ class CommandTasks:
         for record in await self._store.read(tasks.live_commands):
             folder = Path(str((record.detail or {}).get("folder")))
             found = await self._runner.attach(folder)
-            kind = type(found).__name__.lower()
-            event = TaskReattached(task_id=record.id, found=kind)
+            event = TaskReattached(task_id=record.id, found=_FOUND[type(found)])
             await self._store.write(
                 lambda tx, record=record, event=event: _own_again(tx, record, event),  # type: ignore[misc]
                 at=Transition.TASK_CHANGE,
@@ -145,6 +144,9 @@ class CommandTasks:
         self.running.pop(task_id, None)
         self._watchers.pop(task_id, None)
         self._kick(agent_id)
+
+
+_FOUND = {RunningCommand: "running", Ended: "ended", Lost: "lost"}
 
 
 def end_task(tx: Tx, task_id: str, status: CommandStatus, limits: Limits) -> None:

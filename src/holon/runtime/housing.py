@@ -199,9 +199,7 @@ class Housing:
         if asked.path is not None:
             given = Path(asked.path)
             base = Path((await self.place(agent)).active.cwd)
-            detected = anchors.detect(given if given.is_absolute() else base / given)
-            known = await self._store.read(lambda tx: workspaces.get(tx, detected.workspace_id))
-            return detected if known is None else detected
+            return anchors.detect(given if given.is_absolute() else base / given)
         workspace_id = str(asked.workspace_id)
         if workspace_id == AGENT_HOME:
             return anchors.agent_home(Path(agent.agent_home))

@@ -6,7 +6,7 @@ with the chain that the ledger kept: so what is shown is what was sent, or it sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -39,7 +39,7 @@ from holon.runtime.past_requests import (
     stored_request,
     verify,
 )
-from holon.runtime.prompting import Prompt, head_chain, load_prompt, missing_deltas, plan_epoch, why_open
+from holon.runtime.prompting import GUIDELINES, Prompt, head_chain, load_prompt, missing_deltas, plan_epoch, why_open
 from holon.runtime.views import Views
 from holon.runtime.windows import Windows
 from holon.store import Store, Tx, calls
@@ -235,7 +235,7 @@ def _view(
         agent_home=summary.identity.agent_home,
         execution=summary.execution,
         loaded_agents_md=summary.loaded_agents_md,
-        sections=_sections(pieces, chain, shares, assembly),
+        sections=_sections(pieces, chain, shares, _origins(assembly, epoch)),
         blocks=[
             BlockView(
                 position=position,
@@ -252,10 +252,8 @@ def _view(
 
 
 def _sections(
-    pieces: Sequence[_Piece], chain: Chain, shares: Sequence[InputBuckets], assembly: Assembly
+    pieces: Sequence[_Piece], chain: Chain, shares: Sequence[InputBuckets], origins: Mapping[str, str]
 ) -> list[SectionView]:
-    said = [*assembly.sections, *assembly.offer.sections(())]
-    origins = {section.id: section.origin for section in said}
     found: dict[str, SectionView] = {}
     for piece, link, share in zip(pieces, chain.links, shares, strict=True):
         before = found.get(piece.source)
@@ -263,7 +261,7 @@ def _sections(
         found[piece.source] = SectionView(
             source=piece.source,
             stability=piece.stability,
-            origin=origins.get(piece.source) or _ORIGINS.get(piece.source, "holon.context.padding"),
+            origin=origins.get(piece.source) or piece.source,
             blocks=(before.blocks if before else 0) + 1,
             tokens=(before.tokens if before else 0) + link.tokens,
             cache=_state(total),
@@ -282,7 +280,15 @@ _ORIGINS = {
     "deltas": "what changed inside the epoch",
     "agent_instructions": "AGENTS.md of the agent's home",
     "workspace_instructions": "AGENTS.md of the workspace",
+    f"padding_{GUIDELINES.name}": "holon.context.guidelines",
 }
+
+
+def _origins(assembly: Assembly, epoch: Epoch) -> dict[str, str]:
+    """Where each part comes from, as far as it is known now: an epoch keeps texts and not their origins."""
+    said = [*assembly.sections, *assembly.offer.sections(epoch.preloaded)]
+    heads = {f"padding_{name}": f"skill {name}" for name in epoch.preloaded}
+    return {**_ORIGINS, **heads, **{section.id: section.origin for section in said if section.origin}}
 
 
 def _head_pieces(epoch: Epoch) -> list[_Piece]:

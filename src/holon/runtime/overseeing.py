@@ -181,16 +181,16 @@ class Overseer:
         await self._store.write(step, at=Transition.TASK_CHANGE)
 
     async def _until_over(self, context: CallContext, task: TaskRecord, timeout_s: float) -> tuple[TaskRecord, bool]:
-        deadline = asyncio.get_running_loop().time() + timeout_s
+        task_id, deadline = task.id, asyncio.get_running_loop().time() + timeout_s
         while not task.status.terminal:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 return task, True
-            running = self._commands.running.get(task.id)
+            running = self._commands.running.get(task_id)
             if running is not None:
                 await running.wait(left)
             await asyncio.sleep(min(POLL_S, left))
-            task = await self._store.read(lambda tx: _own(tx, context, task.id))
+            task = await self._store.read(lambda tx: _own(tx, context, task_id))
         return task, False
 
 

@@ -167,9 +167,7 @@ def plan_epoch(
     return EpochPlan(epoch, window.from_seq(cut), dropped, plan.reason, known, [section.origin for section in carried])
 
 
-def missing_deltas(
-    state: AgentState, epoch: Epoch, sections: Sequence[Section], offer: Offer = NOTHING
-) -> list[Delta]:
+def missing_deltas(state: AgentState, epoch: Epoch, sections: Sequence[Section], offer: Offer = NOTHING) -> list[Delta]:
     """What changed since the model was last told."""
     shown = {block.source: block.text for block in epoch.blocks}
     said = [*sections, *offer.sections(epoch.preloaded)]

@@ -77,7 +77,7 @@ def record_activation(
             shown=known is not None or reason is not LoadReason.RUN_SKILL_SCRIPT,
         )
         _book(tx, cause, LoadedThing.SKILL, skill.name, body.version, reason, body.tokens, costing, session, number)
-    event = (cause.turn_id or "", str(reason))
+    event = f"{cause.turn_id}:{reason}"
     activations.save(tx, cause.agent_id, msgspec.structs.replace(now, last_event=event))
     if known is not None and known.last_event == event:
         return

@@ -92,11 +92,8 @@ class Nest:
 
 def give_up(folder: Path) -> bool:
     """True if no runner lives here; from then on none ever will."""
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(folder / STARTED, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        return True  # there is no place for it either
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder / STARTED, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.fstat(descriptor).st_size:

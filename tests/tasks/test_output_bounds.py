@@ -1,0 +1,177 @@
+"""However much a command writes: the files are bounded, the count is true, and the command is never held up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from holon.tasks.capture import ALWAYS_BYTES, Capture
+from holon.tasks.commands import CommandRunner
+from holon.tasks.folder import OUTPUT, STDERR, STDOUT, status_of
+from holon.tasks.outputs import combined
+from tests.tasks.workshop import Workshop, ended, eventually, memory_kb, spec_in
+
+KIB = 1_024
+MIB = 1_048_576
+
+
+async def test_two_hundred_megabytes_leave_their_beginning_their_end_and_their_number(workshop: Workshop):
+    running = await workshop.start(
+        "echo begin; yes | head -c 200000000; echo end; sleep 60", head_bytes=100 * KIB, tail_bytes=50 * KIB
+    )
+    await eventually(lambda: running.preview(1_000).stdout.endswith("end\n"))
+    assert memory_kb(running.started.runner_pid, "VmHWM") < 40_000
+    await running.stop(force=True)
+    status = await ended(running)
+    assert (status.stdout_bytes, status.truncated, status.disk_low) == (200_000_010, True, False)
+    kept = (running.folder / OUTPUT).read_bytes()
+    assert kept.startswith(b"begin\ny\ny\n")
+    assert kept.endswith(b"y\ny\nend\n")
+    missing = 200_000_010 - 150 * KIB
+    assert kept[100 * KIB :].startswith(b"\n[... %d bytes left out ...]\n" % missing)
+    assert len(kept) == 150 * KIB + len(b"\n[... %d bytes left out ...]\n" % missing)
+    assert {file.name for file in running.folder.iterdir()} <= {OUTPUT, "started.json", "status.json", "control"}
+
+
+async def test_a_terminal_is_bounded_as_well(workshop: Workshop):
+    status, _ = await workshop.run("yes | head -c 3000000", tty=True, head_bytes=10 * KIB, tail_bytes=10 * KIB)
+    assert (status.stdout_bytes, status.truncated) == (4_500_000, True)  # a terminal ends its lines with two
+    (folder,) = (workshop.root / "commands").iterdir()
+    assert (folder / OUTPUT).stat().st_size < 21 * KIB
+
+
+async def test_both_streams_are_bounded_each_by_itself(workshop: Workshop):
+    status, preview = await workshop.run(
+        "yes | head -c 1000000; yes no | head -c 900000 >&2", head_bytes=10 * KIB, tail_bytes=10 * KIB
+    )
+    assert (status.stdout_bytes, status.stderr_bytes, status.truncated) == (1_000_000, 900_000, True)
+    assert (preview.stdout_bytes, preview.stderr_bytes) == (1_000_000, 900_000)
+    assert preview.stdout.startswith("y\ny\n")
+    assert preview.stderr.startswith("no\nno\n")
+    (folder,) = (workshop.root / "commands").iterdir()
+    assert all((folder / name).stat().st_size < 21 * KIB for name in (OUTPUT, STDOUT, STDERR))
+
+
+async def test_the_newest_output_of_a_long_stream_can_be_read_while_it_runs(workshop: Workshop):
+    running = await workshop.start("yes | head -c 500000; echo now; sleep 60", head_bytes=KIB, tail_bytes=KIB)
+    await eventually(lambda: running.preview(100_000).stdout.endswith("y\nnow\n"))
+    preview = running.preview(100_000)
+    assert (preview.stdout_bytes, preview.truncated) == (500_004, True)
+    assert f"[... {500_004 - 2 * KIB} bytes left out ...]" in preview.stdout
+
+
+async def test_bytes_that_are_no_text_are_kept_as_they_are_and_shown_as_text(workshop: Workshop):
+    _, preview = await workshop.run(r"printf '\377\000\001ok\n'; head -c 100000 /dev/urandom")
+    (folder,) = (workshop.root / "commands").iterdir()
+    assert (folder / OUTPUT).read_bytes().startswith(b"\xff\x00\x01ok\n")
+    assert (folder / OUTPUT).stat().st_size == 100_006
+    assert preview.stdout.startswith("���ok\n")
+    assert "\0" not in preview.stdout
+
+
+# ---- a disk that is full
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of four megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("only root can make a small disk")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill(disk: Path) -> None:
+    with (disk / "filler").open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 4_096)
+    assert os.statvfs(disk).f_bavail == 0
+
+
+async def test_before_the_disk_is_full_the_breaker_stops_the_output_and_not_the_command(
+    small_disk: Path, tmp_path: Path
+):
+    async with CommandRunner(small_disk / "run") as runner:
+        spec = spec_in(small_disk, "c", "echo begin; yes | head -c 20000000; echo end", disk_floor_bytes=2 * MIB)
+        status = await ended(await runner.start(spec))
+    assert (status.exit_status, status.stdout_bytes, status.disk_low, status.truncated) == (0, 20_000_010, True, True)
+    kept = (spec.folder / OUTPUT).read_bytes()
+    assert kept.startswith(b"begin\n")
+    assert kept.endswith(b"y\nend\n")
+    assert len(kept) < 2 * MIB + 2 * ALWAYS_BYTES
+
+
+async def test_a_disk_that_is_full_holds_up_neither_the_command_nor_its_status(small_disk: Path):
+    async with CommandRunner(small_disk / "run") as runner:
+        running = await runner.start(
+            spec_in(small_disk, "c", "read -r go; yes | head -c 20000000; exit 7", accepts_input=True)
+        )
+        fill(small_disk)
+        await running.send("go\n")
+        status = await ended(running)
+        assert (status.exit_status, status.stdout_bytes, status.disk_low) == (7, 20_000_000, True)
+        assert await eventually(lambda: status_of(running.folder)) == status
+
+
+# ---- the capture itself
+
+
+def test_what_fits_is_kept_whole(tmp_path: Path):
+    capture = Capture(tmp_path, 10, 10, 0)
+    capture.take(STDOUT, b"0123456789")
+    capture.take(STDOUT, b"abcdefghij")
+    capture.close()
+    assert (tmp_path / OUTPUT).read_bytes() == b"0123456789abcdefghij"
+    assert (capture.truncated, capture.stdout_bytes, capture.stderr_bytes) == (False, 20, 0)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1_000])
+def test_one_byte_too_many_is_left_out_however_it_comes(tmp_path: Path, size: int):
+    capture = Capture(tmp_path, 10, 10, 0)
+    text = b"0123456789Xabcdefghij"
+    for start in range(0, len(text), size):
+        capture.take(STDOUT, text[start : start + size])
+    assert combined(tmp_path, 1_000).total_bytes == min(21, 10)  # nothing is shown of the end before it is time
+    capture.show(0.0, paused=True)
+    assert combined(tmp_path, 1_000).text == "0123456789\n[... 1 bytes left out ...]\nabcdefghij"
+    assert combined(tmp_path, 1_000).total_bytes == 21
+    capture.close()
+    assert (tmp_path / OUTPUT).read_bytes() == b"0123456789\n[... 1 bytes left out ...]\nabcdefghij"
+    assert capture.truncated
+
+
+def test_stderr_that_comes_late_takes_nothing_from_stdout(tmp_path: Path):
+    capture = Capture(tmp_path, 4, 4, 0)
+    capture.take(STDOUT, b"aaaabbbbcc")
+    capture.take(STDERR, b"EE")
+    capture.take(STDOUT, b"dd")
+    capture.close()
+    assert (tmp_path / STDOUT).read_bytes() == b"aaaa\n[... 4 bytes left out ...]\nccdd"
+    assert (tmp_path / STDERR).read_bytes() == b"EE"
+    assert (tmp_path / OUTPUT).read_bytes() == b"aaaa\n[... 6 bytes left out ...]\nEEdd"
+    assert (capture.stdout_bytes, capture.stderr_bytes) == (12, 2)
+
+
+def test_on_a_disk_that_is_nearly_full_a_little_of_both_ends_is_still_kept(tmp_path: Path):
+    capture = Capture(tmp_path, MIB, MIB, disk_floor_bytes=1 << 62)
+    capture.take(STDOUT, b"first " * 5_000)
+    for _ in range(100):
+        capture.take(STDOUT, b"x" * 65_536)
+    capture.take(STDOUT, b" last")
+    capture.show(0.0, paused=True)
+    capture.close()
+    kept = (tmp_path / OUTPUT).read_bytes()
+    assert kept.startswith(b"first first")
+    assert kept.endswith(b"x last")
+    assert len(kept) < 2 * ALWAYS_BYTES + 100
+    assert (capture.disk.low, capture.truncated, os.listdir(tmp_path)) == (True, True, [OUTPUT])
