@@ -153,7 +153,7 @@ async def test_compaction_opens_an_epoch_and_keeps_the_newest_turns_exactly(livi
     number = 0
     while len(await life.events("epoch_opened")) < 2:
         number += 1
-        await life.ask(f"message {number} " + "x" * 1_000)
+        await life.ask(f"message {number} " + "x" * 8_000)
         (tmp_path / "agents" / "main" / "AGENTS.md").write_text(f"be brief, said {number} times")
     older, newer = life.model.requests[-2:]
     summary, *kept = newer.conversation[:-1]
@@ -191,7 +191,7 @@ async def test_a_provoked_drift_is_named_with_its_source_and_its_price(living: O
     await first.ask("again")
     before = (await first.host.inspection.prompt("main")).blocks
     await first.close()
-    tamper(tmp_path, ("# How you live", "# How they live"))
+    tamper(tmp_path, ("# How you live", "# Who you live"))
     second = await living(models=PRICED)
     await second.ask("go on")
     (event,) = await second.events("prompt_drift")

@@ -19,7 +19,7 @@ import pytest
 from holon.tasks.commands import CommandRunner, Ended, Lost, RunningCommand, end_lost
 from holon.tasks.failures import FolderTaken
 from holon.tasks.folder import give_up, started_of, status_of
-from holon.tasks.processes import boot_id, descendants, started_at
+from holon.tasks.processes import boot_id, descendants, send, started_at
 from holon.tasks.protocol import Outcome, Started
 from tests.tasks.workshop import Workshop, alive, ended, eventually
 
@@ -205,13 +205,11 @@ async def test_a_zygote_that_dies_with_an_order_in_its_hands_does_not_lose_it(wo
     await workshop.run("true")
     zygote = workshop.runner.zygote_pid
     assert zygote
-    for process in [*descendants(zygote)]:
-        os.kill(process.pid, signal.SIGSTOP)
+    send(descendants(zygote), signal.SIGSTOP)
     os.kill(zygote, signal.SIGSTOP)
     starting = asyncio.create_task(workshop.run("echo ran >> ran; exit 6"))
     await asyncio.sleep(0.1)
-    for process in [*descendants(zygote)]:
-        os.kill(process.pid, signal.SIGKILL)
+    send(descendants(zygote), signal.SIGKILL)
     os.kill(zygote, signal.SIGKILL)
     assert (await starting)[0].exit_status == 6
     assert (workshop.root / "ran").read_text() == "ran\n"

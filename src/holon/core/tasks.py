@@ -262,7 +262,7 @@ def read_command_spec(stored: dict[str, Any]) -> CommandTaskSpec:
 def _read_recovery(stored: dict[str, Any]) -> dict[str, Any]:
     kind = stored.get("kind")
     if kind in LEGACY_CHILDREN:
-        return {**stored, "kind": TaskKind.CHILD_AGENT_TASK, "workspace_mode": LEGACY_CHILDREN[kind]}
+        return {**stored, "kind": TaskKind.CHILD_AGENT_TASK.value, "workspace_mode": LEGACY_CHILDREN[kind]}
     if kind == TaskKind.COMMAND_TASK:
         return {**stored, "spec": _with_reentry(stored["spec"])}
     return stored

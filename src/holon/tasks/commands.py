@@ -173,7 +173,7 @@ class CommandRunner:
                 first = await _first_word(link) or folders.started_of(folder)
                 if isinstance(first, Started):
                     return self._keep(folder, first, link)
-                await link.last  # it hangs up when its status is on disk
+                await link.last  # it hangs up when its status is there
                 link.close()
             if status := folders.status_of(folder):
                 return Ended(folder, status)

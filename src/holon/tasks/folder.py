@@ -26,6 +26,11 @@ from holon.tasks.protocol import CommandStatus, Started, read_started, read_stat
 
 CONTROL, STARTED, STATUS = "control", "started.json", "status.json"
 OUTPUT, STDOUT, STDERR, TAIL = "output.log", "stdout.log", "stderr.log", ".tail"
+_NEW_STATUS = "status.json.new"
+
+HERE = Path()
+#: More than either of the small files needs.
+_RESERVED_BYTES = 2_048
 
 
 def status_of(folder: Path) -> CommandStatus | None:
@@ -72,8 +77,18 @@ class Nest:
             self._make(folder)  # on another disk
             _write_all(self._started, text)
 
+    def end(self, status: CommandStatus) -> None:
+        """From now on everyone sees how the command ended. There is room for it on the disk, however full that is."""
+        _write_all(self._status, json.dumps(status._asdict()))
+        os.rename(_NEW_STATUS, STATUS)
+
+    def flush(self) -> None:
+        """From now on it survives a loss of power."""
+        os.fsync(self._status)
+        _flush(HERE)
+
     def remove(self) -> None:
-        for name in (STARTED, OUTPUT):
+        for name in (STARTED, OUTPUT, _NEW_STATUS):
             os.unlink(name)
         os.chdir("/")
         os.rmdir(self._path)
@@ -88,6 +103,9 @@ class Nest:
         os.chdir(path)
         self._path = path
         self.output = os.open(OUTPUT, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        self._status = os.open(_NEW_STATUS, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        for reserved in (self._started, self._status):
+            os.write(reserved, b" " * _RESERVED_BYTES)
 
 
 def give_up(folder: Path) -> bool:
@@ -106,36 +124,30 @@ def give_up(folder: Path) -> bool:
 
 
 def write_status(folder: Path, status: CommandStatus) -> None:
-    """On disk when it returns, whole or not at all."""
-    text = json.dumps(status._asdict())
+    """For a command without a runner. On disk when it returns, whole or not at all."""
+    descriptor = os.open(folder / _NEW_STATUS, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
-        _write(folder / f"{STATUS}.new", text, os.O_CREAT | os.O_TRUNC)
-        os.rename(folder / f"{STATUS}.new", folder / STATUS)
-    except OSError:
-        # A full disk: started.json has a block already, and nobody needs it once the command has ended.
-        _write(folder / STARTED, text, 0)
-        os.rename(folder / STARTED, folder / STATUS)
+        _write_all(descriptor, json.dumps(status._asdict()))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(folder / _NEW_STATUS, folder / STATUS)
+    _flush(folder)
+
+
+def _write_all(descriptor: int, text: str) -> None:
+    data = text.encode()
+    if os.pwrite(descriptor, data, 0) < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.ftruncate(descriptor, len(data))
+
+
+def _flush(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _write(path: Path, text: str, flags: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | flags, 0o600)
-    try:
-        _write_all(descriptor, text)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write_all(descriptor: int, text: str) -> None:
-    data = text.encode()
-    if os.write(descriptor, data) < len(data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    os.ftruncate(descriptor, len(data))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

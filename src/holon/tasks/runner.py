@@ -24,7 +24,7 @@ from holon.tasks import processes
 from holon.tasks.capture import TAIL_PAUSE_S, Capture
 from holon.tasks.control import Control, Requests
 from holon.tasks.family import Family
-from holon.tasks.folder import STDERR, STDOUT, Nest, write_status
+from holon.tasks.folder import HERE, STDERR, STDOUT, Nest
 from holon.tasks.inlet import Inlet
 from holon.tasks.protocol import (
     SAMPLE,
@@ -41,7 +41,6 @@ from holon.tasks.protocol import (
 )
 from holon.tasks.stem import FOLDER, TERMINAL, Stem
 
-HERE = Path()  # the command's folder is the current directory
 READ_BYTES = 65_536
 #: Most that a pipe can hold.
 PIPE_BYTES = 1_048_576
@@ -114,10 +113,10 @@ class Runner(Requests):
                 return
         except Exception as error:  # a status that says what went wrong, rather than none
             self._family.kill(self._family.everyone())
-            write_status(HERE, CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"))
+            self._nest.end(CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"[:1_000]))
             raise
+        self._nest.end(CommandStatus(Outcome.NOT_STARTED, detail=refused.detail[:1_000]))
         self._control.tell("refused", refused)
-        write_status(HERE, CommandStatus(Outcome.NOT_STARTED, detail=refused.detail))
 
     # ---- requests, from whoever is connected
 
@@ -306,8 +305,9 @@ class Runner(Requests):
                     self._read(descriptor)
         self._capture.close()
         status = self._status()
-        self._control.tell("ended", status)  # those who wait need not wait for the disk
-        write_status(HERE, status)
+        self._nest.end(status)
+        self._control.tell("ended", status)
+        self._nest.flush()  # nobody needs to wait for that
 
     def _status(self) -> CommandStatus:
         family, capture = self._family, self._capture

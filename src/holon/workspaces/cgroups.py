@@ -26,6 +26,9 @@ class Controllers(NamedTuple):
     processes: Path | None = None
 
 
+NO_GROUPS = Controllers()
+
+
 @cache
 def controllers() -> Controllers:
     """Found by making a group, setting its limit and joining it, once."""
@@ -38,19 +41,23 @@ def folders(found: Controllers, name: str, *, memory_bytes: int, processes: int)
     joined: dict[Path, None] = {}
     for controller, base, value in wanted:
         if base is not None:
-            folder = base / f"{_PREFIX}{re.sub('[^A-Za-z0-9_-]', '-', name)}"
+            folder = base / f"{_PREFIX}{_plain(name)}"
             folder.mkdir(exist_ok=True)
             _limit(folder, controller, value)
             joined[folder] = None
     return list(joined)
 
 
-def clear() -> None:
-    """Removes the groups without processes; the kernel refuses to remove the others."""
-    for base in {base for base in controllers() if base is not None}:
-        for folder in base.glob(f"{_PREFIX}*"):
-            with suppress(OSError):
+def clear(found: Controllers, name: str = "*") -> None:
+    """Removes groups without processes: of one name, or all. For when no command is about to start in them."""
+    for base in {base for base in found if base is not None}:
+        for folder in base.glob(f"{_PREFIX}{name if name == '*' else _plain(name)}"):
+            with suppress(OSError):  # the kernel refuses where processes are left
                 folder.rmdir()
+
+
+def _plain(name: str) -> str:
+    return re.sub("[^A-Za-z0-9_-]", "-", name)
 
 
 def _limit(folder: Path, controller: str, value: int) -> None:

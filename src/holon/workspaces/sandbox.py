@@ -22,7 +22,7 @@ from holon.core.errors import AgentError
 from holon.core.policy import Guarantee
 from holon.workspaces import cgroups, limits
 from holon.workspaces.binds import Bind, of_repository, ordered
-from holon.workspaces.cgroups import Controllers
+from holon.workspaces.cgroups import NO_GROUPS, Controllers
 from holon.workspaces.limits import Limits
 from holon.workspaces.places import private_places, real, refuse_private, refuse_system
 from holon.workspaces.system_view import system_view
@@ -87,7 +87,7 @@ class SandboxProbe:
     executable: str | None = None
     version: str | None = None
     #: Where the limits of all of an agent's commands together can be set.
-    groups: Controllers = Controllers()
+    groups: Controllers = NO_GROUPS
 
     @property
     def memory_limit(self) -> Guarantee:
@@ -244,6 +244,8 @@ def _problem(found: SandboxProbe) -> str | None:
             answer = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=30, cwd="/")
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
+        finally:
+            cgroups.clear(found.groups, "probe")
     if answer.returncode == 0:
         return None
     said = answer.stderr.strip() or f"it ended with {answer.returncode}"
