@@ -169,7 +169,7 @@ def _content_bytes(database: Path) -> float:
             lengths = " + ".join(f"COALESCE(LENGTH(CAST({column} AS BLOB)), 0)" for column in columns)
             total += connection.execute(f"SELECT COALESCE(SUM({lengths}), 0) FROM {table}").fetchone()[0]
         (turns,) = connection.execute("SELECT COUNT(*) FROM turns").fetchone()
-    return total / max(1, turns)
+    return float(total / max(1, turns))
 
 
 def _parts(values: list[float], parts: int) -> list[list[float]]:

@@ -77,24 +77,29 @@ rules:
   - when: {pattern: '^promote .*?(?P<tag>#\d+#)'}
     rounds:
       - tools:
-          - {name: ExecCommand, input: {cmd: "sleep 0.1; echo '{tag} promote' >> $OUTSIDE", login: false, yield_time_ms: 30}}
+          - name: ExecCommand
+            input: {cmd: "sleep 0.1; echo '{tag} promote' >> $OUTSIDE", login: false, yield_time_ms: 30}
       - {tools: [{name: Newest}]}
       - {tools: [{name: TaskOutput, input: {task_id: '{result}', timeout_ms: 1000}}]}
       - {text: it was waited for}
   - when: {pattern: '^halt for good .*?(?P<tag>#\d+#)'}
     rounds:
       - tools:
-          - {name: ExecCommand, input: {cmd: "echo '{tag} halt' >> $OUTSIDE; sleep 60", login: false, yield_time_ms: 30}}
+          - name: ExecCommand
+            input: {cmd: "echo '{tag} halt' >> $OUTSIDE; sleep 60", login: false, yield_time_ms: 30}
       - {tools: [{name: Newest}]}
       - {tools: [{name: TaskStop, input: {task_id: '{result}'}}]}
       - {text: it was stopped}
   - when: {pattern: '^halt .*?(?P<tag>#\d+#)'}
     rounds:
       - tools:
-          - {name: ExecCommand, input: {cmd: "echo '{tag} halt' >> $OUTSIDE; sleep 0.3", login: false, yield_time_ms: 30}}
+          - name: ExecCommand
+            input: {cmd: "echo '{tag} halt' >> $OUTSIDE; sleep 0.3", login: false, yield_time_ms: 30}
       - {tools: [{name: Newest}]}
       - {tools: [{name: TaskStop, input: {task_id: '{result}'}}]}
       - {text: it was stopped}
+  - when: {pattern: '^wait for good'}
+    rounds: [{tools: [{name: ExecCommand, input: {cmd: sleep 60, login: false}}]}, {text: 'told: {result}'}]
   - when: {pattern: '^family'}
     rounds:
       - {tools: [{name: SpawnAgent, input: {initial_message: 'stamp for {input}'}}]}

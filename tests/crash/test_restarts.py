@@ -237,6 +237,39 @@ def test_a_bounded_rest_ends_on_time_and_once_though_the_process_died_meanwhile(
     assert remains.agents["main"]["state"].get("sleeping_until") is None
 
 
+# Tasks
+
+
+def command_task(remains: Remains) -> Row:
+    (task,) = [task for task in remains.tasks if task["kind"] == "command_task"]
+    return task
+
+
+def test_a_command_that_was_asked_to_stop_is_stopped_by_the_restart_if_the_word_did_not_reach_it(home):
+    """It would sleep for a minute, and a home does not come to rest while it does."""
+    worker = home.start(prompt("halt for good"), asked(Verb.SETTLE), kill_at="task.change:after:1")
+    assert worker.wait() == -signal.SIGKILL
+    assert command_task(read_remains(home.path))["status"] == "cancelling"
+    assert command_task(home.rest())["status"] == "cancelled"
+
+
+def test_a_command_whose_call_was_cut_off_goes_on_as_a_task_and_its_result_comes(home):
+    left = home.killed_when(lambda r: r.commands, prompt("halt for a while"))
+    assert [call["status"] for call in left.tool_calls][:1] in (["begun"], ["completed"])
+    remains = home.rest()
+    assert command_task(remains)["status"] in ("completed", "cancelled")
+    assert len(remains.commands) == 1
+
+
+def test_an_aborted_run_takes_the_command_with_it_that_it_waited_for(home):
+    worker = home.start(prompt("wait for good"), wait(150), asked(Verb.ABORT), asked(Verb.SETTLE))
+    assert worker.wait() == 0, worker.said()
+    remains = home.rest()
+    assert statuses(remains) == {"wait for good": "aborted"}
+    assert [call["status"] for call in remains.tool_calls] == ["interrupted"]
+    assert remains.tasks == []
+
+
 # Callers
 
 

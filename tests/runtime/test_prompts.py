@@ -147,7 +147,7 @@ async def test_a_changed_agents_md_is_appended_and_does_not_touch_the_prefix(liv
 
 
 async def test_compaction_opens_an_epoch_and_keeps_the_newest_turns_exactly(living: Opens, tmp_path: Path) -> None:
-    small = {"scripted/": {"context_window_tokens": 7_000, "max_output_tokens": 500}}
+    small = {"scripted/": {"context_window_tokens": 40_000, "max_output_tokens": 500}}
     life = await living(models=small)
     (tmp_path / "agents" / "main" / "AGENTS.md").write_text("be brief")
     number = 0

@@ -179,12 +179,11 @@ class Campaign:
         calls = CALLS if plan == "fail" else CHANGING
         total = self._count(calls)
         for number, fault in product(range(1, total + 1), faults):
-            chosen = random.Random(number).sample(range(1, total), 3) if second else []
-            self.trial(
-                f"{plan} at {number}",
-                partial(_from_call, number, fault, calls),
-                [partial(_from_call, at, second, CHANGING) for at in chosen],
-            )
+            again: list[Callable[[], None]] = []
+            if second:
+                chosen = random.Random(number).sample(range(1, total), 3)
+                again = [partial(_from_call, at, second, CHANGING) for at in chosen]
+            self.trial(f"{plan} at {number}", partial(_from_call, number, fault, calls), again)
         return total
 
     def _count(self, calls: list[str]) -> int:

@@ -49,6 +49,7 @@ COMMANDS = {
     "agent": "agents:app",
     "timer": "timers:app",
     "trigger": "triggers:app",
+    "skills": "skills:app",
     "config": "config:app",
     "debug": "debug:app",
 }

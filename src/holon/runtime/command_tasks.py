@@ -18,6 +18,7 @@ import msgspec
 from holon.core.agents import AgentState, AgentStatus, RegistryStatus
 from holon.core.clock import moment
 from holon.core.codec import from_plain, to_plain
+from holon.core.errors import HolonError
 from holon.core.event_kinds import TaskCreated, TaskReattached, TaskStatusUpdated
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
@@ -92,7 +93,12 @@ class CommandTasks:
         self._watchers[record_id] = asyncio.get_running_loop().create_task(self._wait(record_id, agent_id, running))
 
     async def recover(self) -> None:
-        """After a restart: goes on watching what runs, and ends what ended or got lost meanwhile."""
+        """After a restart: goes on watching what runs, and ends what ended or got lost meanwhile.
+
+        That happens in watchers, which begin after this returns: a result must not wake an agent before the turn that
+        it left open is taken up, or two workers would go on with that turn.
+        """
+        left: list[tuple[TaskRecord, RunningCommand | Ended | Lost]] = []
         for record in await self._store.read(tasks.live_commands):
             folder = Path(str((record.detail or {}).get("folder")))
             found = await self._runner.attach(folder)
@@ -101,13 +107,11 @@ class CommandTasks:
                 lambda tx, record=record, event=event: _own_again(tx, record, event),  # type: ignore[misc]
                 at=Transition.TASK_CHANGE,
             )
-            match found:
-                case RunningCommand():
-                    self.watch(record.id, record.agent_id, found)
-                case Ended(status=status):
-                    await self._end(record.id, record.agent_id, status)
-                case Lost():
-                    await self._end(record.id, record.agent_id, await asyncio.to_thread(end_lost, folder))
+            left.append((record, found))
+        for record, found in left:
+            if isinstance(found, RunningCommand):
+                self.running[record.id] = found
+            self._watchers[record.id] = asyncio.get_running_loop().create_task(self._take_up(record, found))
 
     async def stop(self, task_id: str, *, force: bool) -> bool:
         """Asks a command to end; its watcher does the rest."""
@@ -130,6 +134,21 @@ class CommandTasks:
         await asyncio.gather(*watchers, return_exceptions=True)
         with contextlib.suppress(Exception):
             await self._runner.close()
+
+    async def _take_up(self, record: TaskRecord, found: RunningCommand | Ended | Lost) -> None:
+        try:
+            match found:
+                case RunningCommand():
+                    if record.status is TaskStatus.CANCELLING:  # the word to stop may not have reached it
+                        with contextlib.suppress(HolonError):
+                            await found.stop(force=False)
+                    await self._wait(record.id, record.agent_id, found)
+                case Ended(status=status):
+                    await self._end(record.id, record.agent_id, status)
+                case Lost(folder=folder):
+                    await self._end(record.id, record.agent_id, await asyncio.to_thread(end_lost, folder))
+        except Exception:
+            log.exception("task %s could not be taken up; the next restart tries again", record.id)
 
     async def _wait(self, task_id: str, agent_id: str, running: RunningCommand) -> None:
         try:

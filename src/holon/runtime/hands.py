@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from holon.core.codec import dumps, to_plain
 from holon.core.errors import HolonError
 from holon.core.ids import new_id
 from holon.core.tasks import CommandTaskSpec, TaskHandle, TaskKind, TaskRecord, TaskStatus
+from holon.core.transitions import Transition
 from holon.runtime.command_tasks import CommandTasks
 from holon.runtime.housing import Housing, Place
 from holon.store import Store, tasks
@@ -41,13 +44,8 @@ class Hands:
         if asked.duplicate_policy == "reuse_running" and (same := await self._same(context, spec)) is not None:
             return _already_running(same)
         budget = outputs.budget_chars(asked.max_output_tokens, self._default_tokens, self._max_tokens)
-        running = await self._commands.start(context, task_id, spec, _task_spec(asked))
-        try:
+        async with self._started(context, task_id, spec, asked) as running:
             status = await running.wait(asked.yield_time_ms / 1000)
-        except asyncio.CancelledError:
-            if context.aborted():
-                await asyncio.shield(self._abandon(task_id, running))
-            raise
         if status is None:
             return self._promoted(context, task_id, running, budget)
         return self._completed(task_id, spec.folder, status, running, budget)
@@ -99,11 +97,31 @@ class Hands:
             None,
         )
 
-    async def _abandon(self, task_id: str, running: RunningCommand) -> None:
-        """The operator aborted the run: its command ends with it."""
+    @asynccontextmanager
+    async def _started(
+        self, context: CallContext, task_id: str, spec: CommandSpec, asked: ExecInput
+    ) -> AsyncIterator[RunningCommand]:
+        """A command for the time of its call. If the operator aborts the run, also while it starts, it ends with it; if
+        this process ends, it is on record and the next one finds it."""
+        starting = asyncio.ensure_future(self._commands.start(context, task_id, spec, _task_spec(asked)))
+        try:
+            yield await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if context.aborted():
+                await asyncio.shield(self._abandon(task_id, spec.folder, starting))
+            else:
+                starting.cancel()
+            raise
+
+    async def _abandon(self, task_id: str, folder: Path, starting: asyncio.Future[RunningCommand]) -> None:
+        try:
+            running = await starting
+        except HolonError:  # it could not start, and is on no record
+            return
         await running.stop(force=True)
         await running.wait(5)
-        await self._store.write(lambda tx: tasks.delete(tx, task_id))
+        await self._store.write(lambda tx: tasks.delete(tx, task_id), at=Transition.TASK_CHANGE)
+        await self._commands.forget(task_id, folder, keep_files=False)
 
     def _completed(
         self, task_id: str, folder: Path, status: CommandStatus, running: RunningCommand, budget: int
@@ -162,18 +180,18 @@ class Hands:
         line: dict[str, Any] = {"index": index, "cmd": item.cmd}
         try:
             spec = _spec(context, place, asked, task_id)
-            running = await self._commands.start(context, task_id, spec, _task_spec(asked))
+            async with self._started(context, task_id, spec, asked) as running:
+                status = await running.wait(item.yield_time_ms / 1000)
+                timed_out = status is None
+                if timed_out:
+                    await running.stop(force=True)
+                    status = await running.wait(10)
         except HolonError as error:
             return {**line, "status": "rejected", "error_kind": error.code, "error_message": str(error)}
-        status = await running.wait(item.yield_time_ms / 1000)
-        timed_out = status is None
-        if timed_out:
-            await running.stop(force=True)
-            status = await running.wait(10)
         shown = running.preview(
             outputs.budget_chars(item.max_output_tokens, self._default_tokens, self._max_tokens) // 2
         )
-        await self._store.write(lambda tx: tasks.delete(tx, task_id))
+        await self._store.write(lambda tx: tasks.delete(tx, task_id), at=Transition.TASK_CHANGE)
         await self._commands.forget(task_id, spec.folder, keep_files=shown.truncated)
         return {
             **line,

@@ -49,6 +49,9 @@ class Places:
             return None
         return next((base / name for name in ROOTS[scope] if os.path.isdir(base / name)), None)
 
+    def roots(self) -> list[tuple[SkillScope, Path]]:
+        return [(scope, root) for scope in SkillScope if (root := self.root(scope)) is not None]
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
@@ -106,12 +109,9 @@ class CatalogReader:
     def read(self, places: Places) -> Catalog:
         """The catalog as it stands on disk now; the same value as before if nothing changed."""
         found: list[SkillDescriptor | str] = []
-        roots: list[tuple[SkillScope, Path]] = []
-        for scope in SkillScope:
-            root = places.root(scope)
-            if root is not None:
-                roots.append((scope, root))
-                found += self._read_root(scope, root)
+        roots = places.roots()
+        for scope, root in roots:
+            found += self._read_root(scope, root)
         known = self._catalogs.get(places)
         if known is not None and _same(known[0], found) and known[1].roots == tuple(roots):
             return known[1]
@@ -121,6 +121,14 @@ class CatalogReader:
         catalog = _assemble(found, roots, self._versions)
         self._catalogs[places] = (found, catalog)
         return catalog
+
+    def read_roots(self, roots: Iterable[tuple[SkillScope, Path]]) -> Catalog:
+        """The catalog of these very folders, for authors; each folder counts once."""
+        once = {root.resolve(): (scope, root) for scope, root in reversed(list(roots))}
+        chosen = list(reversed(once.values()))
+        found = [item for scope, root in chosen for item in self._read_root(scope, root)]
+        self._versions += 1
+        return _assemble(found, chosen, self._versions)
 
     def _read_root(self, scope: SkillScope, root: Path) -> list[SkillDescriptor | str]:
         try:

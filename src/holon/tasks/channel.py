@@ -19,7 +19,7 @@ class Channel:
     """An inherited socket rather than one with a name: nobody else can connect, and it ends with the daemon."""
 
     def __init__(self, run_dir: Path) -> None:
-        self._run_dir = run_dir
+        self._run_dir, self._spares = run_dir, run_dir / "spares"
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -27,33 +27,18 @@ class Channel:
     def zygote_pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    def open(self) -> socket.socket:
+    def open(self) -> None:
         """Does not wait until the zygote is up: what it is given until then it finds."""
-        if self._socket is None:
-            spares = self._run_dir / "spares"
-            shutil.rmtree(spares, ignore_errors=True)  # of a zygote that was killed
-            spares.mkdir(mode=0o700, parents=True)
-            ours, theirs = socket.socketpair()
-            with theirs, (self._run_dir / "zygote.log").open("ab") as log:
-                self._process = subprocess.Popen(
-                    [*_COMMAND, str(spares.absolute())],
-                    stdin=theirs.fileno(),
-                    stdout=log,
-                    stderr=log,
-                    env={},
-                    cwd="/",
-                    start_new_session=True,
-                )
-            self._socket = ours
-        return self._socket
+        shutil.rmtree(self._spares, ignore_errors=True)  # of a zygote that was killed
+        self._start()
 
     def give(self, link: socket.socket) -> None:
         """Hands over the socket by which a spare runner gets its order."""
         try:
-            socket.send_fds(self.open(), [b"+"], [link.fileno()])
+            socket.send_fds(self._socket or self._start(), [b"+"], [link.fileno()])
         except ConnectionError:
-            self.close()
-            socket.send_fds(self.open(), [b"+"], [link.fileno()])
+            self.close(patience_s=0.1)
+            socket.send_fds(self._start(), [b"+"], [link.fileno()])
 
     def close(self, patience_s: float = 5.0) -> None:
         """The zygote and its spares end; runners that have an order go on."""
@@ -67,3 +52,19 @@ class Channel:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+    def _start(self) -> socket.socket:
+        self._spares.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ours, theirs = socket.socketpair()
+        with theirs, (self._run_dir / "zygote.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_COMMAND, str(self._spares.absolute())],
+                stdin=theirs.fileno(),
+                stdout=log,
+                stderr=log,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        self._socket = ours
+        return ours

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from holon.core.clock import SystemClock
+from holon.core.errors import HolonError
 from holon.tasks import folder as folders
 from holon.tasks import processes
 from holon.tasks.channel import Channel
@@ -29,6 +30,8 @@ from holon.tasks.specs import CommandSpec
 STARTING = 16
 #: Until a runner has said its first word.
 FIRST_WORD_S = 30.0
+#: Until a runner that hung up is really gone.
+LETTING_GO_S = 2.0
 
 
 class RunningCommand:
@@ -89,7 +92,10 @@ class RunningCommand:
             self._losing = asyncio.get_running_loop().create_task(self._lose())
 
     async def _lose(self) -> None:
-        self._ended.set_result(await asyncio.to_thread(end_lost, self.folder))
+        try:
+            self._ended.set_result(await asyncio.to_thread(end_lost, self.folder))
+        except (HolonError, OSError) as error:
+            self._ended.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,36 +155,40 @@ class CommandRunner:
         async with self._starting:
             for _ in range(2):
                 link = await self._send(order)
-                match await _first_word(link):
-                    case Started() as started:
-                        return self._keep(spec.folder, started, link)
-                    case Refused() as refused:
+                try:
+                    first = await _first_word(link)
+                except asyncio.CancelledError:
+                    _call_off(link, spec.folder)
+                    raise
+                match first:
+                    case Started():
+                        return self._keep(spec.folder, first, link)
+                    case Refused():
                         link.close()
-                        raise refusal(order, refused)
+                        raise refusal(order, first)
+                    case None if link.first.done() and not folders.is_taken(spec.folder):
+                        link.close()  # the zygote died with the order, and nobody has it; there is a new one
                     case None:
-                        link.close()
-                if folders.is_taken(spec.folder):
-                    raise CommandSpawnFailed(
-                        "the command's runner was killed while it started",
-                        hint="inspect what the command may have done before you repeat it",
-                    )
-                # Nobody took it, and nobody will: the zygote died with the order. There is a new one.
+                        _call_off(link, spec.folder)
+                        raise CommandSpawnFailed(
+                            "the command's runner was killed, or got stuck, while it started",
+                            hint="inspect what the command may have done before you repeat it",
+                        )
         raise CommandSpawnFailed("no runner took the command", hint="look at run/zygote.log in the home")
 
     async def attach(self, folder: Path) -> RunningCommand | Ended | Lost:
         """Finds a command again. Once it is `Lost`, no runner will ever begin in its folder."""
         deadline = time.monotonic() + FIRST_WORD_S
         while time.monotonic() < deadline:
-            if link := await _connect(folder):
-                first = await _first_word(link) or folders.started_of(folder)
-                if isinstance(first, Started):
-                    return self._keep(folder, first, link)
-                await link.last  # it hangs up when its status is there
-                link.close()
             if status := folders.status_of(folder):
                 return Ended(folder, status)
-            if folders.give_up(folder):
-                return Lost(folder, folders.started_of(folder))
+            if link := await _connect(folder):
+                if isinstance(first := await _first_word(link), Started):
+                    return self._keep(folder, first, link)
+                link.close()
+            elif folders.give_up(folder):
+                status = folders.status_of(folder)  # it may just have ended
+                return Ended(folder, status) if status else Lost(folder, folders.started_of(folder))
             await asyncio.sleep(0.01)  # it has a runner that is about to listen, or about to end
         raise CommandUnreachable(
             f"the runner of '{folder}' lives, but cannot be reached", hint="free disk space in the home, then try again"
@@ -204,7 +214,7 @@ def end_lost(folder: Path) -> CommandStatus:
     stands."""
     if status := folders.status_of(folder):
         return status
-    if not folders.give_up(folder):
+    if not _give_up(folder):
         raise FolderTaken(f"the command in '{folder}' has a runner", hint="attach to it")
     started = folders.started_of(folder)
     left = processes.end_session(started) if started else 0
@@ -218,6 +228,21 @@ def end_lost(folder: Path) -> CommandStatus:
     if folder.is_dir():
         folders.write_status(folder, status)
     return status
+
+
+def _give_up(folder: Path) -> bool:
+    """A process that was killed lets go of one thing after the other."""
+    deadline = time.monotonic() + LETTING_GO_S
+    while not (given_up := folders.give_up(folder)) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return given_up
+
+
+def _call_off(link: Link, folder: Path) -> None:
+    """Nobody will know of this command: it does not begin any more, or ends."""
+    if not folders.give_up(folder):
+        link.send(encode("stop", {"force": True}))
+    link.close()
 
 
 async def _first_word(link: Link) -> Started | Refused | None:

@@ -41,9 +41,9 @@ class Control:
         self._links: dict[int, tuple[socket.socket, bytearray]] = {}
         self._started: Started | None = None
 
-    def add(self, link: socket.socket) -> None:
+    def add(self, link: socket.socket, heard: bytes = b"") -> None:
         link.setblocking(False)
-        self._links[link.fileno()] = (link, bytearray())
+        self._links[link.fileno()] = (link, bytearray(heard))
         self._watch(link.fileno(), select.POLLIN, self._hear)
 
     def listen(self) -> None:
@@ -63,6 +63,19 @@ class Control:
         line = encode(kind, body)
         for descriptor in list(self._links):
             self._send(descriptor, line)
+
+    def answer(self, descriptor: int) -> None:
+        """What was asked in whole lines."""
+        heard = self._links[descriptor][1]
+        *lines, rest = bytes(heard).split(b"\n")
+        heard[:] = rest
+        for line in lines:
+            try:
+                reply = self._do(*decode(line))
+            except (ValueError, KeyError, TypeError):
+                self.drop(descriptor)
+                return
+            self._send(descriptor, encode("reply", reply))
 
     def drop(self, descriptor: int) -> None:
         self._unwatch(descriptor)
@@ -84,20 +97,11 @@ class Control:
         except OSError:
             chunk = b""
         heard += chunk
-        if not chunk or len(heard) > LINE_BYTES:
+        self.answer(descriptor)
+        if (not chunk or len(heard) > LINE_BYTES) and descriptor in self._links:
             self.drop(descriptor)
-            return
-        *lines, rest = bytes(heard).split(b"\n")
-        heard[:] = rest
-        for line in lines:
-            try:
-                reply = self._answer(*decode(line))
-            except (ValueError, KeyError, TypeError):
-                self.drop(descriptor)
-                return
-            self._send(descriptor, encode("reply", reply))
 
-    def _answer(self, kind: str, asked: dict[str, Any]) -> NamedTuple:
+    def _do(self, kind: str, asked: dict[str, Any]) -> NamedTuple:
         match kind:
             case "input":
                 return self._requests.send_input(str(asked["text"]), bool(asked["end"]))

@@ -91,11 +91,11 @@ class Runner(Requests):
         self._poll.poll(0)
         self._control.drop(ours.fileno())
 
-    def run(self, raw_order: bytes, link: socket.socket, begun: Callable[[], None]) -> None:
-        """`begun` is called as soon as nothing here is urgent any more."""
+    def run(self, raw_order: bytes, link: socket.socket, rest: bytes, begun: Callable[[], None]) -> None:
+        """`rest` was said after the order already; `begun` is called as soon as nothing here is urgent any more."""
         self._stem.prepare(raw_order)
         self._order = Order(**decode(raw_order)[1])
-        self._control.add(link)
+        self._control.add(link, rest)
         self._started = self._describe()
         try:
             self._nest.begin(Path(self._order.folder), self._started)
@@ -108,6 +108,7 @@ class Runner(Requests):
                 self._control.welcome(self._started)
                 begun()
                 self._settle_in()
+                self._control.answer(link.fileno())
                 self._loop()
                 self._finish()
                 return

@@ -106,8 +106,9 @@ def wait_and_run(channel: socket.socket, take: int, spares: Path) -> None:
     os.setsid()
     processes.set_name("holon-runner")
     processes.adopt_orphans()
+    stem = plant()  # before there is a nest: it must not share the lock
     nest = Nest(spares / str(os.getpid()))
-    runner = Runner(nest, plant())
+    runner = Runner(nest, stem)
     runner.rehearse()
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1, socket.MSG_CMSG_CLOEXEC)
     if not descriptors:  # the daemon is gone
@@ -117,11 +118,11 @@ def wait_and_run(channel: socket.socket, take: int, spares: Path) -> None:
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     link = socket.socket(fileno=descriptors[0])
-    raw = _read_line(link)
-    if raw is None:
+    order, rest = _read_line(link)
+    if not order:
         nest.remove()
         return
-    runner.run(raw, link, begun=lambda: _tell(take))
+    runner.run(order, link, rest, begun=lambda: _tell(take))
 
 
 def _tell(take: int) -> None:
@@ -129,10 +130,12 @@ def _tell(take: int) -> None:
     os.close(take)
 
 
-def _read_line(link: socket.socket) -> bytes | None:
-    chunks: list[bytes] = []
+def _read_line(link: socket.socket) -> tuple[bytes, bytes]:
+    """The first line, and what came with it; nothing if there is no whole line."""
+    heard = bytearray()
     while chunk := link.recv(1_048_576):
-        chunks.append(chunk)
-        if chunk.endswith(b"\n"):
-            return b"".join(chunks)
-    return None
+        heard += chunk
+        if b"\n" in chunk:
+            line, _, rest = bytes(heard).partition(b"\n")
+            return line + b"\n", rest
+    return b"", b""

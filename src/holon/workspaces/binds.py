@@ -10,12 +10,21 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from holon.core.workspaces import WorkspaceRefused
 from holon.workspaces.places import real
 from holon.workspaces.worktree_status import admin_dir
+
+
+class GitAccess(StrEnum):
+    """What a command may do with its repository."""
+
+    #: Make commits. It can then also remove branches and objects: a repository's worktrees share them.
+    COMMIT = "commit"
+    READ = "read"
 
 
 class Bind(NamedTuple):
@@ -32,45 +41,53 @@ def ordered(binds: Iterable[Bind]) -> list[Bind]:
     return sorted(strictest.values(), key=lambda bind: (len(bind.path.parts), bind.path))
 
 
-def of_repository(root: Path, common: Path) -> list[Bind]:
+def of_repository(root: Path, common: Path, access: GitAccess) -> list[Bind]:
     """What git needs in an execution root. `common` is what was found when the root was entered."""
     if root == common.parent and common.name == ".git":
-        return _of_main_tree(common)
+        return _of_main_tree(common, access)
     admin = admin_dir(common, root)
     if admin is None:
         raise WorkspaceRefused(
             f"{root} is no longer a worktree of {common.parent}",
             hint='choose a workspace with UseWorkspace, for example workspace_id="agent_home"',
         )
-    return _of_worktree(root, common, admin)
+    return _of_worktree(root, common, admin, access)
 
 
-#: In a main tree's git folder: programs by name, programs, other trees' state, and where objects come from.
-_FIXED_IN_MAIN = ("config", "config.worktree", "hooks", "modules", "worktrees", "objects/info")
+#: In a main tree's git folder: programs by name, programs, other trees' state, and where objects come from. Absent
+#: folders are made, because otherwise the command could make them.
+_FOLDERS_IN_MAIN = ("hooks", "modules", "objects/info", "worktrees")
+_FILES_IN_MAIN = ("config", "config.worktree")
 #: What a commit in a worktree writes to in the shared git folder.
 _SHARED_BY_WORKTREES = ("objects", "refs", "logs", "reftable")
-_FIXED_IN_WORKTREE = ("commondir", "gitdir", "config.worktree")
+_FILES_IN_WORKTREE = ("commondir", "gitdir", "config.worktree")
 
 
-def _of_main_tree(common: Path) -> list[Bind]:
+def _of_main_tree(common: Path, access: GitAccess) -> list[Bind]:
     if os.path.lexists(common / "commondir"):
         raise WorkspaceRefused(
             f"{common / 'commondir'} makes git take its configuration from elsewhere; a main tree has no such file",
             hint="an operator looks into it and removes it",
         )
-    (common / "hooks").mkdir(exist_ok=True)  # an absent folder could be made by the command
-    return [Bind(common, writable=True), *_existing(common, _FIXED_IN_MAIN, writable=False)]
+    if access is GitAccess.READ:
+        return [Bind(common, writable=False)]
+    for name in _FOLDERS_IN_MAIN:
+        (common / name).mkdir(exist_ok=True)
+    fixed = _existing(common, (*_FOLDERS_IN_MAIN, *_FILES_IN_MAIN), writable=False)
+    return [Bind(common, writable=True), *fixed]
 
 
-def _of_worktree(root: Path, common: Path, admin: Path) -> list[Bind]:
+def _of_worktree(root: Path, common: Path, admin: Path, access: GitAccess) -> list[Bind]:
+    readable = [Bind(common, writable=False), *_existing(root, (".git",), writable=False)]
+    if access is GitAccess.READ:
+        return readable
     (common / "logs").mkdir(exist_ok=True)
     return [
-        Bind(common, writable=False),
+        *readable,
         *_existing(common, _SHARED_BY_WORKTREES, writable=True),
         *_existing(common, ("objects/info",), writable=False),
         Bind(admin, writable=True),
-        *_existing(admin, _FIXED_IN_WORKTREE, writable=False),
-        *_existing(root, (".git",), writable=False),
+        *_existing(admin, _FILES_IN_WORKTREE, writable=False),
     ]
 
 

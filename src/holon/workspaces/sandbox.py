@@ -20,8 +20,9 @@ from pathlib import Path
 
 from holon.core.errors import AgentError
 from holon.core.policy import Guarantee
+from holon.core.workspaces import WorkspaceRefused
 from holon.workspaces import cgroups, limits
-from holon.workspaces.binds import Bind, of_repository, ordered
+from holon.workspaces.binds import Bind, GitAccess, of_repository, ordered
 from holon.workspaces.cgroups import NO_GROUPS, Controllers
 from holon.workspaces.limits import Limits
 from holon.workspaces.places import private_places, real, refuse_private, refuse_system
@@ -64,6 +65,7 @@ class SandboxSpec:
     holon_home: Path | None = None
     #: The repository's data, from the active workspace; never from a file that the agent can write.
     git_common_dir: Path | None = None
+    git_access: GitAccess = GitAccess.COMMIT
     #: The machine's network, loopback included.
     network: bool = False
     memory_bytes: int = 4096 * MIB
@@ -174,10 +176,14 @@ _NAMESPACES = [
 
 def _binds(spec: SandboxSpec) -> list[Bind]:
     root = real(spec.root)
+    if not root.is_dir():
+        raise WorkspaceRefused(
+            f"the execution root {spec.root} is gone", hint="choose a workspace with UseWorkspace", field="root"
+        )
     writable = [root, *map(real, spec.writable), *([real(spec.agent_home)] if spec.agent_home else [])]
     binds = [*(Bind(path, writable=True) for path in writable)]
     binds += [Bind(real(path), writable=False) for path in spec.readable]
-    binds += of_repository(root, real(spec.git_common_dir)) if spec.git_common_dir else []
+    binds += of_repository(root, real(spec.git_common_dir), spec.git_access) if spec.git_common_dir else []
     private = private_places(holon_home=spec.holon_home)
     for bind in binds:
         refuse_private(bind.path, private, own=spec.agent_home)
@@ -192,9 +198,13 @@ def _arguments(bind: Bind) -> list[str]:
 
 def _cwd(spec: SandboxSpec) -> Path:
     """Judged by its name: inside, a link can lead only to what is visible anyway."""
-    root = real(spec.root)
-    place = Path(os.path.normpath(root / spec.cwd))
-    return place if place.is_relative_to(root) else real(place)
+    given = Path(os.path.normpath(spec.root / spec.cwd))
+    for root in (spec.root, real(spec.root)):
+        if given.is_relative_to(root):
+            return real(spec.root) / given.relative_to(root)
+    raise WorkspaceRefused(
+        f"cwd {spec.cwd} is outside of the execution root {spec.root}", hint="name a folder inside it", field="cwd"
+    )
 
 
 def _environment(spec: SandboxSpec) -> dict[str, str]:

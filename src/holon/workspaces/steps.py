@@ -132,7 +132,7 @@ def _undo_addition(folder: int, step: Step) -> bool:
 
 def _undo_replacement(folder: int, step: Step) -> bool:
     if _exists(folder, step.stage):
-        _remove(folder, step.backup)  # before the stage: a backup without a stage means that the change was made
+        _remove(folder, step.backup)
         _remove(folder, step.stage)
         return True
     if not _exists(folder, step.backup):

@@ -16,6 +16,7 @@ from holon.server.routes import (
     prompts,
     runs,
     runtime,
+    skills,
     timers,
     triggers,
 )
@@ -34,6 +35,7 @@ ALL: list[Any] = [
         prompts,
         models,
         analytics,
+        skills,
         timers,
         triggers,
     )
