@@ -19,7 +19,7 @@ REFERENCE = ROOT / "results" / "reference.json"
 PAGE = ROOT.parent / "docs" / "benchmarks.md"
 
 _HEAD = ("measure", "Holon", "baseline", "ratio", "limit", "")
-_BEGIN, _END = "<!-- table: python -m benchmarks.report -->", "<!-- end of table -->"
+BEGIN, END = "<!-- table: python -m benchmarks.report -->", "<!-- end of table -->"
 
 
 def document(results: dict[str, Result], scale: Scale) -> dict[str, Any]:
@@ -80,9 +80,9 @@ def markdown(found: dict[str, Any]) -> str:
 
 def page(text: str, found: dict[str, Any]) -> str:
     """The page with its table made anew."""
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}\n{markdown(found)}\n{_END}{after}"
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{markdown(found)}\n{END}{after}"
 
 
 def store(path: Path, found: dict[str, Any]) -> None:

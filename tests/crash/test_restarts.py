@@ -164,7 +164,7 @@ def test_an_orderly_end_in_the_middle_of_a_turn_is_no_crash(home):
 
 
 def test_a_call_that_an_orderly_end_cut_off_is_not_run_again_either(home):
-    worker = home.start(prompt("stuck"), wait(40))
+    worker = home.start(prompt("stuck"), wait(150))
     assert worker.wait() == 0, worker.said()
     remains = home.rest()
     assert [call["status"] for call in remains.tool_calls] == ["interrupted"]
@@ -187,7 +187,7 @@ def test_an_abort_that_is_on_disk_is_carried_out_by_the_restart(word, calls, hom
 
 def test_an_abort_in_the_middle_of_a_round_of_calls_leaves_a_whole_conversation(home):
     """What ran is interrupted, what had not begun never runs, and each call has its result."""
-    deeds = [prompt("stuck then more"), wait(40), asked(Verb.ABORT), asked(Verb.SETTLE)]
+    deeds = [prompt("stuck then more"), wait(150), asked(Verb.ABORT), asked(Verb.SETTLE)]
     assert home.start(*deeds).wait() == 0
     remains = home.rest()
     assert [call["status"] for call in remains.tool_calls] == ["interrupted", "requested"]

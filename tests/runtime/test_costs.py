@@ -194,6 +194,7 @@ async def with_anthropic(home: Path, twin: Twin) -> AsyncIterator[Living]:
     )
     async with await Host.open(settings, purpose="test", providers=providers) as host:
         life = Living(host, Model("rules: []", home))
+        await providers.warm([settings.model_default])  # loading the SDK takes longer than the turns of a test
         await life.at_rest()
         yield life
 

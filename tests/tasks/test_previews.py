@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holon.core.tasks import ToolArtifactRef
@@ -53,6 +53,7 @@ def test_what_does_not_fit_shows_its_beginning_and_its_end(tmp_path: Path):
     assert found.truncated
 
 
+@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from([b"a", b"\xc3\xbc", b"\xf0\x9f\x8c\x8d", b"\xff", b"\n", b"\0"]), max_size=400),
     st.integers(0, 300),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holon.tasks.commands import RunningCommand
+from holon.tasks.commands import Ended, Lost, RunningCommand
 from holon.tasks.protocol import Outcome, StopReason
 from tests.tasks.workshop import Workshop, alive, ended, eventually
 
@@ -118,15 +118,9 @@ async def test_a_daemon_that_holds_the_output_does_not_hold_up_the_end(workshop:
 async def test_a_time_limit_holds_whether_anybody_watches_or_not(workshop: Workshop):
     running = await workshop.start("sleep 60", time_limit_s=0.2)
     running.detach()
-
-    async def found() -> object:
-        return await workshop.runner.attach(running.folder)
-
-    end = await found()
-    if isinstance(end, RunningCommand):
-        status = await ended(end)
-    else:
-        status = end.status  # type: ignore[attr-defined]
+    found = await workshop.runner.attach(running.folder)
+    assert not isinstance(found, Lost)
+    status = await ended(found) if isinstance(found, RunningCommand) else found.status
     assert (status.stopped, status.signal) == (StopReason.TIME_LIMIT, signal.SIGTERM)
 
 
@@ -137,6 +131,28 @@ async def test_a_machine_that_shuts_down_stops_commands_through_their_runners(wo
     status = await ended(running)
     assert (status.exit_status, status.stopped) == (0, StopReason.RUNNER_TERMINATED)
     assert running.preview(100).stdout == "ready\nsaved\n"
+
+
+async def test_a_command_whose_start_is_called_off_does_not_run_unknown(workshop: Workshop):
+    """Wherever the start is cut off: it did not begin, or it is ended."""
+    for n in range(12):
+        spec = workshop.spec("exec sleep 60")
+        starting = asyncio.create_task(workshop.runner.start(spec))
+        await asyncio.sleep(n / 2_000)
+        starting.cancel()
+        try:
+            running = await starting
+        except asyncio.CancelledError:
+            match await workshop.runner.attach(spec.folder):
+                case Lost() as lost:
+                    assert lost.started is None
+                case Ended() as end:
+                    assert end.status.forced
+                case RunningCommand() as found:
+                    assert (await ended(found)).forced
+        else:
+            assert await running.stop(force=True)
+            await ended(running)
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGPIPE])

@@ -185,7 +185,8 @@ async def test_closing_the_daemon_leaves_commands_alone(tmp_path: Path):
     (tmp_path / "go").touch()
     async with CommandRunner(tmp_path / "run") as runner:
         found = await runner.attach(running.folder)
-        status = await ended(found) if isinstance(found, RunningCommand) else found.status  # type: ignore[union-attr]
+        assert not isinstance(found, Lost)
+        status = await ended(found) if isinstance(found, RunningCommand) else found.status
     assert status.exit_status == 4
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +23,18 @@ SECRET = "the secret that nobody may see"
 PYTHON = os.path.realpath(sys.executable)
 
 
-def needs_sandbox() -> pytest.MarkDecorator:
-    found = sandbox.probe()
-    return pytest.mark.skipif(not found.available, reason=f"no sandbox here: {found.reason}")
+needs_sandbox = pytest.mark.skipif(not sandbox.probe().available, reason=f"no sandbox here: {sandbox.probe().reason}")
+
+
+def clear_groups(found: SandboxProbe) -> None:
+    """Removes this process's group; it is empty only some moments after the last command has ended."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        cgroups.clear(found.groups, f"test-{os.getpid()}")
+        if not any(base and list(base.glob(f"holon-test-{os.getpid()}")) for base in found.groups):
+            return
+        time.sleep(0.02)
+    raise AssertionError("processes were left in the control group of the tests")
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,7 @@ class Cell:
             agent_home=home,
             holon_home=folder / "holon",
             readable=(Path(sys.base_prefix),),
-            group=f"test-{os.getpid()}-{folder.name}",
+            group=f"test-{os.getpid()}",
         )
         return cls(folder, replace(spec, **changes))
 
@@ -68,18 +80,22 @@ class Cell:
         return [*sandbox.argv_prefix(self.spec, self.found), *command]
 
     def run(self, *command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        arguments = self.command(*command)
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
         try:
-            return subprocess.run(
-                self.command(*command),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                timeout=timeout,
-                start_new_session=True,
-            )
+            stdout, stderr = process.communicate(timeout=timeout)
         finally:
-            cgroups.clear(self.found.groups, self.spec.group)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
 
     def shell(self, script: str) -> subprocess.CompletedProcess[str]:
         return self.run("/bin/sh", "-c", script)

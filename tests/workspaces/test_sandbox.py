@@ -23,20 +23,20 @@ from holon.core.workspaces import WorkspaceRefused
 from holon.workspaces import cgroups, sandbox
 from holon.workspaces.binds import GitAccess
 from holon.workspaces.sandbox import Ends, SandboxProbe, SandboxSpec, SandboxUnavailable, examine, probe
-from tests.workspaces.cells import SECRET, Cell, needs_sandbox
+from tests.workspaces.cells import SECRET, Cell, clear_groups, needs_sandbox
 from tests.workspaces.projects import Project
 
-pytestmark = needs_sandbox()
 MIB = 1 << 20
 #: A bubblewrap that knows its version and can do nothing else.
 WORDS_ONLY = '[ "$1" = --version ] && echo bubblewrap 0.9.0'
 
 
 @pytest.fixture
-def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
+def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
     built = Cell.build(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "person"))
-    return built
+    yield built
+    clear_groups(built.found)
 
 
 @pytest.fixture
@@ -48,6 +48,7 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+@needs_sandbox
 class TestFiles:
     def test_the_root_and_the_agents_home_are_writable_and_what_is_written_stays(self, cell: Cell) -> None:
         home = cell.spec.agent_home
@@ -163,6 +164,7 @@ class TestFiles:
         assert (done.returncode != 0, SECRET in done.stdout) == (True, False)
 
 
+@needs_sandbox
 class TestSpecs:
     """A sandbox is as tight as what it is asked to open: a spec that opens a private place is refused."""
 
@@ -211,6 +213,7 @@ class TestSpecs:
             cell.command("true")
 
 
+@needs_sandbox
 class TestProcesses:
     def test_only_its_own_processes_can_be_seen(self, cell: Cell, bystander: subprocess.Popen[bytes]) -> None:
         seen = {int(name) for name in cell.shell("ls /proc").stdout.split() if name.isdigit()}
@@ -302,7 +305,6 @@ class TestProcesses:
         os.killpg(started.pid, signal.SIGKILL)
         started.wait()
         await_processes(mark, 0)
-        cgroups.clear(cell.found.groups, cell.spec.group)
 
     def test_it_can_be_made_to_end_with_the_process_that_started_it(self, cell: Cell) -> None:
         mark = f"{os.getpid()}{time.monotonic_ns() % 1_000_000:06}"
@@ -316,13 +318,13 @@ class TestProcesses:
         starter.kill()
         starter.wait()
         await_processes(mark, 0)
-        cgroups.clear(cell.found.groups, cell.spec.group)
 
     def test_the_result_of_a_command_is_its_own(self, cell: Cell) -> None:
         done = cell.shell("echo out; echo err >&2; exit 7")
         assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
 
 
+@needs_sandbox
 class TestNetwork:
     @pytest.fixture
     def port(self) -> Iterator[int]:
@@ -377,6 +379,7 @@ class TestNetwork:
         assert "connected" not in done.stdout
 
 
+@needs_sandbox
 class TestSecrets:
     def test_the_runtimes_environment_is_nowhere_to_be_found(self, cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PROVIDER_KEY", SECRET)
@@ -398,6 +401,7 @@ class TestSecrets:
         assert outside.index("-i") < outside.index(str(cell.found.executable))
 
 
+@needs_sandbox
 class TestLimits:
     @pytest.fixture(params=["groups", "no groups"])
     def limited(self, request: pytest.FixtureRequest, cell: Cell) -> Cell:
@@ -524,6 +528,7 @@ class TestLimits:
         assert [cell.with_(memory_bytes=size * MIB).run("true").returncode for size in sizes] == [0, 0, 0]
 
 
+@needs_sandbox
 class TestRepositories:
     """A confined command may commit. It may not leave anything that git would run for somebody else."""
 
@@ -643,6 +648,7 @@ class TestRepositories:
 
 
 class TestProbing:
+    @needs_sandbox
     def test_it_says_what_it_found(self) -> None:
         found = probe()
         assert found.available
@@ -672,6 +678,7 @@ class TestProbing:
         assert not found.available
         assert reason in found.reason
 
+    @needs_sandbox
     def test_the_next_one_is_taken_where_the_first_does_not_work(self) -> None:
         working = str(probe().executable)
         assert examine(["/nowhere/bwrap", working]).executable == working

@@ -47,6 +47,8 @@ COMMANDS = {
     "wake": "waking:wake",
     "shutdown": "serve:shutdown",
     "agent": "agents:app",
+    "task": "tasks:app",
+    "workspace": "workspaces:app",
     "timer": "timers:app",
     "trigger": "triggers:app",
     "skills": "skills:app",

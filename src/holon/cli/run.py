@@ -6,6 +6,7 @@ disk and is taken up again by whoever opens the home next.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,6 +44,12 @@ def run(
     model: Annotated[
         str | None, typer.Option("--model", metavar="REF", help="The model of this run, like scripted/echo.")
     ] = None,
+    workspace: Annotated[
+        str | None,
+        typer.Option(
+            "--workspace", "-w", metavar="PATH", help="The folder or repository to work in; of the server, with --url."
+        ),
+    ] = None,
 ) -> None:
     """Do one thing and print the result. No daemon is needed; one that runs on this home is used.
 
@@ -52,6 +59,7 @@ def run(
     Example:
       holon run "say hello"
       holon run --json --agent reviewer --create-agent "read the diff"
+      holon run --workspace . "run the tests and mend what fails"
     """
     from holon.runtime.run_once import RunRequest
 
@@ -60,7 +68,11 @@ def run(
             "--create-agent needs the agent's name", hint="add --agent NAME, or leave --create-agent out"
         )
     words = read_text(text)
-    request = RunRequest(text=words, agent_id=agent, create_agent=create_agent, max_turns=max_turns, model=model)
+    if workspace is not None and not seat.remote:
+        workspace = str(Path(workspace).expanduser().absolute())
+    request = RunRequest(
+        text=words, agent_id=agent, create_agent=create_agent, max_turns=max_turns, model=model, workspace=workspace
+    )
     client = seat.client()
     through_daemon = seat.remote or client.answers()
     progress = Progress(Style.for_output(as_json=seat.json))

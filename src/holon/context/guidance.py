@@ -39,6 +39,28 @@ def load_guidance(root: Path, scope: GuidanceScope) -> Guidance | None:
     return None
 
 
+#: What an agent remembers in files that it and its owner edit, and under what the model reads it.
+MEMORY_FILES = (
+    ("memory/self.md", "memory_self", "What you remember"),
+    ("memory/operator.md", "memory_operator", "What you know about your owner"),
+)
+
+
+def memory_sections(home: Path) -> list[Section]:
+    """The agent's memory files. They change often: inside an epoch a change is a delta, never an edit of the prefix."""
+    sections = []
+    for name, section_id, title in MEMORY_FILES:
+        path = home / name
+        if not (path.is_symlink() or path.exists()):
+            continue
+        text = _read(home, path, GuidanceScope.AGENT, GuidanceKind.MEMORY).text.strip()
+        if text:
+            sections.append(
+                Section(section_id, Place.MEMORY, Stability.AGENT_SCOPED, f"# {title} ({name})\n{text}", str(path))
+            )
+    return sections
+
+
 def guidance_sections(agent: Guidance | None, workspace: Guidance | None) -> list[Section]:
     """Agent first, then workspace. One directory that is both is loaded once, under the agent's scope."""
     sections = []

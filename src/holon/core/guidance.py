@@ -15,6 +15,7 @@ class GuidanceScope(StrEnum):
 class GuidanceKind(StrEnum):
     AGENTS_MD = "agents_md"
     CLAUDE_MD_FALLBACK = "claude_md_fallback"
+    MEMORY = "memory"
 
 
 class GuidanceSource(Record, frozen=True, kw_only=True):

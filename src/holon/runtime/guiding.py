@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from holon.context.guidance import Guidance, guidance_sections, load_guidance
+from holon.context.guidance import MEMORY_FILES, Guidance, guidance_sections, load_guidance, memory_sections
 from holon.context.policy import policy_sections
 from holon.context.sections import Section
 from holon.core.guidance import GuidanceScope, LoadedGuidance
@@ -26,11 +26,12 @@ class Guiding:
     def __init__(self, agents_dir: Path) -> None:
         self._agents_dir = agents_dir
         self._seen: dict[tuple[Path, GuidanceScope], _Seen] = {}
+        self._remembered: dict[Path, tuple[tuple[tuple[int, int, int] | None, ...], list[Section]]] = {}
 
     def sections(self, agent_id: str, workspace_anchor: Path | None = None) -> list[Section]:
         """What stands in front of this agent's conversation."""
         agent, workspace = self._load(agent_id, workspace_anchor)
-        return [*POLICY, *guidance_sections(agent, workspace)]
+        return [*POLICY, *guidance_sections(agent, workspace), *self._memory(self._agents_dir / agent_id)]
 
     def sources(self, agent_id: str, workspace_anchor: Path | None = None) -> LoadedGuidance:
         agent, workspace = self._load(agent_id, workspace_anchor)
@@ -44,6 +45,15 @@ class Guiding:
         # One directory that is both home and workspace is loaded once, under the scope of the agent.
         workspace = self._look(anchor, GuidanceScope.WORKSPACE) if anchor and anchor != home else None
         return agent, workspace
+
+    def _memory(self, home: Path) -> list[Section]:
+        stamp = tuple(_stamp(home / name) for name, _, _ in MEMORY_FILES)
+        remembered = self._remembered.get(home)
+        if remembered is None or remembered[0] != stamp:
+            if len(self._remembered) >= CAPACITY:
+                self._remembered.clear()
+            remembered = self._remembered[home] = (stamp, memory_sections(home))
+        return remembered[1]
 
     def _look(self, root: Path, scope: GuidanceScope) -> Guidance | None:
         stamp = tuple(_stamp(root / name) for name in _NAMES)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from holon.core.tasks import CommandTaskSpec, TaskHandle, TaskKind, TaskRecord, 
 from holon.core.transitions import Transition
 from holon.runtime.command_tasks import CommandTasks
 from holon.runtime.housing import Housing, Place
-from holon.store import Store, tasks
+from holon.store import Store, Tx, tasks
 from holon.tasks import outputs
 from holon.tasks.commands import RunningCommand
 from holon.tasks.protocol import CommandStatus
@@ -27,6 +28,9 @@ from holon.workspaces import anchors, patches
 from holon.workspaces.policies import Action, permit
 from holon.workspaces.roots import ExecutionRoot
 
+#: (context, commands with their folders) -> what to commit with their result, if anything.
+Notice = Callable[[CallContext, Sequence[tuple[str, Path]]], Callable[[Tx], None] | None]
+
 
 class Hands:
     def __init__(
@@ -34,6 +38,8 @@ class Hands:
     ) -> None:
         self._store, self._housing, self._commands = store, housing, commands
         self._default_tokens, self._max_tokens = default_tokens, max_tokens
+        #: Looks at commands that ended well, with their folders; what it finds is committed with their result.
+        self.notice: Notice | None = None
 
     async def run(self, context: CallContext, asked: ExecInput) -> ToolOutcome:
         """`ExecCommand`: completed within its time, or a task, or the task that runs the same already."""
@@ -48,7 +54,8 @@ class Hands:
             status = await running.wait(asked.yield_time_ms / 1000)
         if status is None:
             return self._promoted(context, task_id, running, budget)
-        return self._completed(task_id, spec.folder, status, running, budget)
+        outcome = self._completed(task_id, spec.folder, status, running, budget)
+        return await self._noticed(context, [(asked.cmd, spec.workdir)] if status.exit_status == 0 else [], outcome)
 
     async def run_batch(self, context: CallContext, asked: BatchInput) -> ToolOutcome:
         """`ExecCommandBatch`: one after the other; an item that takes too long is ended, not promoted."""
@@ -69,7 +76,12 @@ class Hands:
         text = "\n".join(_item_text(item) for item in items)
         summary = f"{len(items)} commands, {counts['completed_count']} completed"
         content = dumps({"ok": True, "item_count": len(items), **counts, "stop_on_error": asked.stop_on_error})
-        return ToolOutcome(content=f"{content}\n{text}", summary=summary)
+        done = [
+            (item.cmd, anchors.confined_cwd(place.root, item.workdir) if item.workdir else place.cwd)
+            for item, line in zip(asked.items, items, strict=True)
+            if line.get("exit_status") == 0
+        ]
+        return await self._noticed(context, done, ToolOutcome(content=f"{content}\n{text}", summary=summary))
 
     async def patch(self, context: CallContext, asked: PatchInput) -> ToolOutcome:
         """`ApplyPatch`: all of it or nothing, inside the execution root."""
@@ -84,6 +96,21 @@ class Hands:
 
         result = await asyncio.to_thread(apply)
         return ToolOutcome(content=dumps({"ok": True, **to_plain(result)}), summary=result.summary_text or "patched")
+
+    async def _noticed(
+        self, context: CallContext, done: Sequence[tuple[str, Path]], outcome: ToolOutcome
+    ) -> ToolOutcome:
+        noticed = await asyncio.to_thread(self.notice, context, done) if self.notice and done else None
+        if noticed is None:
+            return outcome
+        before, effect = outcome.effect, noticed
+
+        def both(tx: Tx) -> None:
+            if before is not None:
+                before(tx)
+            effect(tx)
+
+        return dataclasses.replace(outcome, effect=both)
 
     async def _same(self, context: CallContext, spec: CommandSpec) -> TaskRecord | None:
         live = await self._store.read(lambda tx: tasks.live(tx, context.agent.agent_id))

@@ -100,6 +100,7 @@ class Host:
         )
         self.overseer = Overseer(store, self.commands, limits, self._kick, self._abort_live)
         self.skills = Skilling(store, self.models, settings.agents_dir, default, settings.skills, settings.user_home)
+        hands.notice = self.skills.notice
         self.registry = ToolRegistry.of(
             [
                 SLEEP,
@@ -239,7 +240,7 @@ class Host:
             models=self.models,
             model_default=self.settings.model_default,
             tools=self._tools,
-            sections=self.guiding.sections(agent_id),
+            sections=self.guiding.sections(agent_id, self.housing.anchor_of(agent_id)),
             padding=self.settings.padding,
             offer=self.skills.offer(agent_id),
             opened=self.skills.opened,

@@ -76,6 +76,15 @@ class Housing:
     def __init__(self, store: Store, holon_home: Path, backend: BackendChoice, secrets: list[str]) -> None:
         self._store, self._home, self._choice, self._secrets = store, holon_home, backend, secrets
         self._options = PolicyOptions()
+        self._anchors: dict[str, Path | None] = {}
+
+    def anchor_of(self, agent_id: str) -> Path | None:
+        """The project whose instructions are in force. It is the anchor, also while the agent works in a worktree."""
+        if agent_id not in self._anchors:
+            stored = self._store.read_now(lambda tx: agents.get(tx, agent_id))
+            active = stored.state.active_workspace if stored else None
+            self._anchors[agent_id] = Path(active.workspace_anchor) if active else None
+        return self._anchors[agent_id]
 
     async def place(self, agent: AgentIdentity) -> Place:
         """The agent's workspace as it is on disk now: a root that vanished is given up for home."""
@@ -153,7 +162,10 @@ class Housing:
             )
             return _bound(state, active, to_plain(session) if session else None)
 
-        return ToolOutcome(content=dumps(answer), summary=f"works in {active.execution_root}", change=bind)
+        async def after() -> None:
+            self._anchors.pop(context.agent.agent_id, None)
+
+        return ToolOutcome(content=dumps(answer), summary=f"works in {active.execution_root}", change=bind, after=after)
 
     async def enter(self, agent_id: str, path: Path, *, surface: str) -> WorkspaceView:
         """The operator's way: attaches the workspace of a path and makes it the active one."""
@@ -171,7 +183,9 @@ class Housing:
             )
             return WorkspaceView(agent_id=agent_id, active=active, attached_workspaces=state.attached_workspaces)
 
-        return await self._store.write(step, at=Transition.AGENT_CONTROL)
+        view = await self._store.write(step, at=Transition.AGENT_CONTROL)
+        self._anchors.pop(agent_id, None)
+        return view
 
     async def leave(self, agent_id: str, workspace_id: str, *, surface: str) -> WorkspaceView:
         """Detaches a workspace that is not the active one. Nothing on disk is touched."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -35,6 +36,7 @@ from holon.runtime.run_results import FinalStatus, RunResult, RunTicket, RunWatc
 from holon.runtime.standing import held
 from holon.store import Tx, agents, idempotency, queue
 from holon.store.agents import StoredAgent
+from holon.workspaces import anchors
 
 SURFACE = "run_once"
 #: How long a silence lasts before the run looks for itself whether it is over: a hold may stand without an event.
@@ -50,6 +52,8 @@ class RunRequest(Input, frozen=True, kw_only=True):
     #: The run is over after so many turns. What the agent queued for itself by then waits for news from outside.
     max_turns: Annotated[int, msgspec.Meta(ge=1)] | None = None
     model: str | None = None
+    #: A folder or repository on this machine, in which the agent works from then on.
+    workspace: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
 
 
 async def run_once(
@@ -78,7 +82,11 @@ async def begin_run(
     key = _Key(idempotency_key, idempotency.fingerprint(to_plain(request))) if idempotency_key else None
     if key and (first := await host.store.read(key.ticket)):
         return Run(host, request, first, key, replayed=True)
+    if request.workspace is not None:
+        anchors.detect(request.workspace)  # refused before an agent is made for it
     agent_id = await _agent_for(host, request)
+    if request.workspace is not None:
+        await host.housing.enter(agent_id, Path(request.workspace), surface=SURFACE)
     admission = Admission(
         agent_id=agent_id,
         kind=MessageKind.OPERATOR_PROMPT,

@@ -6,7 +6,7 @@ Files are the library's business, rules are the room's; this module joins them w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -45,6 +45,7 @@ from holon.skills.library import Library
 from holon.skills.recording import Cause, begin_epoch, record_activation
 from holon.store import Store, Tx, activations, agents, loads
 from holon.store.agents import StoredAgent
+from holon.tools.registry import CallContext
 
 #: Bodies that are looked at for padding, by name, and the longest that could fit between a floor and its upper bound.
 PADDING_BODIES = 64
@@ -156,6 +157,14 @@ class Skilling:
     def touched(self, agent: AgentIdentity, command: str, cwd: Path | None, *, success: bool) -> list[Activation]:
         """The skills that a command read or ran: what command tools hand to `note_commands` with their result."""
         return activations_in(command, self.library.catalog(agent), success, cwd, self.library.user_home)
+
+    def notice(self, context: CallContext, done: Sequence[tuple[str, Path]]) -> Callable[[Tx], None] | None:
+        """Commands that ended well, with their folders: what is to be committed with their result."""
+        found = [each for cmd, cwd in done for each in self.touched(context.agent, cmd, cwd, success=True)]
+        if not found:
+            return None
+        cause = Cause(context.agent.agent_id, context.turn_id, context.call_id)
+        return lambda tx: self.note_commands(tx, cause, found)
 
     def note_commands(self, tx: Tx, cause: Cause, touched: Sequence[Activation]) -> None:
         for activation in touched:

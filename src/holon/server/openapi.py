@@ -51,6 +51,10 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "RotateRequest": {"ttl_ms": 86_400_000},
     "ModelRequest": {"model": "scripted/echo"},
     "RunRequest": {"text": "say hello"},
+    "TaskInputRequest": {"input": "yes\n"},
+    "TaskStopRequest": {"force": True},
+    "WorkspaceUseRequest": {"path": "/srv/project"},
+    "WorkspaceDetachRequest": {"workspace_id": "ws_0123456789ab"},
     "NoFields": {},
 }
 #: One frame of a stream. `data` is JSON; `id` is the number of an event in its log.

@@ -202,9 +202,13 @@ class CommandRunner:
 
     async def _send(self, order: Order) -> Link:
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._channel.give(theirs)
-        _, link = await asyncio.get_running_loop().create_unix_connection(Link, sock=ours)
+        try:
+            with theirs:
+                self._channel.give(theirs)
+            _, link = await asyncio.get_running_loop().create_unix_connection(Link, sock=ours)
+        except BaseException:
+            ours.close()  # whoever took the other end finds no order
+            raise
         link.send(encode("order", order))
         return link
 

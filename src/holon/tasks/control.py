@@ -64,18 +64,10 @@ class Control:
         for descriptor in list(self._links):
             self._send(descriptor, line)
 
-    def answer(self, descriptor: int) -> None:
-        """What was asked in whole lines."""
-        heard = self._links[descriptor][1]
-        *lines, rest = bytes(heard).split(b"\n")
-        heard[:] = rest
-        for line in lines:
-            try:
-                reply = self._do(*decode(line))
-            except (ValueError, KeyError, TypeError):
-                self.drop(descriptor)
-                return
-            self._send(descriptor, encode("reply", reply))
+    def answer(self) -> None:
+        """What was asked before the loop began."""
+        for descriptor in list(self._links):
+            self._answer(descriptor)
 
     def drop(self, descriptor: int) -> None:
         self._unwatch(descriptor)
@@ -97,9 +89,21 @@ class Control:
         except OSError:
             chunk = b""
         heard += chunk
-        self.answer(descriptor)
+        self._answer(descriptor)
         if (not chunk or len(heard) > LINE_BYTES) and descriptor in self._links:
             self.drop(descriptor)
+
+    def _answer(self, descriptor: int) -> None:
+        heard = self._links[descriptor][1]
+        *lines, rest = bytes(heard).split(b"\n")
+        heard[:] = rest
+        for line in lines:
+            try:
+                reply = self._do(*decode(line))
+            except (ValueError, KeyError, TypeError):
+                self.drop(descriptor)
+                return
+            self._send(descriptor, encode("reply", reply))
 
     def _do(self, kind: str, asked: dict[str, Any]) -> NamedTuple:
         match kind:
@@ -111,10 +115,15 @@ class Control:
                 raise ValueError(f"a runner does not know '{kind}'")
 
     def _send(self, descriptor: int, line: bytes) -> None:
-        """Lines are short: who does not take one at once has stopped reading."""
-        with suppress(KeyError):
-            try:
-                if self._links[descriptor][0].send(line) < len(line):
-                    self.drop(descriptor)
-            except OSError:
-                self.drop(descriptor)
+        """Lines are short: who does not take one at once has stopped reading. Who hung up may have said something
+        before, which is still to be read."""
+        if descriptor not in self._links:
+            return
+        try:
+            taken = self._links[descriptor][0].send(line)
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            return
+        if taken < len(line):
+            self.drop(descriptor)

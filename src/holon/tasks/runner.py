@@ -108,7 +108,7 @@ class Runner(Requests):
                 self._control.welcome(self._started)
                 begun()
                 self._settle_in()
-                self._control.answer(link.fileno())
+                self._control.answer()
                 self._loop()
                 self._finish()
                 return

@@ -139,6 +139,7 @@ def argv_prefix(spec: SandboxSpec, found: SandboxProbe | None = None) -> list[st
             hint="an operator makes bubblewrap work, or chooses host_local for this agent",
         )
     limited = _limits(spec)
+    confined = _prefix(found.executable, spec)
     try:
         joining = limits.outside(limited, found.groups)
     except OSError as error:
@@ -146,7 +147,7 @@ def argv_prefix(spec: SandboxSpec, found: SandboxProbe | None = None) -> list[st
             f"the limits of group {spec.group!r} cannot be set: {error.strerror}",
             hint="the agent's running commands may use more than the new limits allow: wait for them, or stop them",
         ) from error
-    return [*joining, *_prefix(found.executable, spec), *limits.inside(limited, found.groups)]
+    return [*joining, *confined, *limits.inside(limited, found.groups)]
 
 
 def _prefix(executable: str, spec: SandboxSpec) -> list[str]:

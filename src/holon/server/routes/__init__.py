@@ -17,6 +17,7 @@ from holon.server.routes import (
     runs,
     runtime,
     skills,
+    tasks,
     timers,
     triggers,
 )
@@ -36,6 +37,7 @@ ALL: list[Any] = [
         models,
         analytics,
         skills,
+        tasks,
         timers,
         triggers,
     )
