@@ -132,3 +132,24 @@ async def test_a_word_to_the_operator_is_an_event_of_its_own(living: Opens) -> N
     await life.ask("go")
     (event,) = await life.events("operator_notification_requested")
     assert (event.payload["message"], event.payload["target_operator_boundary"]) == ("half way", "primary_operator")
+
+
+@pytest.mark.spec("RT-064", "RT-068", "RT-101", "RT-315")
+async def test_a_parent_sees_its_child_while_it_works_and_status_explains_where_it_stands(living: Opens) -> None:
+    script = """
+rules:
+  - when: {pattern: "take your time"}
+    rounds: [{delay_ms: 1500, text: "done at last"}]
+  - when: {pattern: "delegate"}
+    rounds:
+      - tools: [{name: SpawnAgent, input: {initial_message: "take your time"}}]
+      - text: "asked"
+"""
+    life = await living(script)
+    await life.ask("delegate")
+    (child,) = (await life.host.views.summary("main")).active_children
+    assert (child.identity.kind, child.identity.visibility) == ("child", "private")
+    assert child.observability["phase"] == "running"
+    summary = await life.host.views.summary("main")
+    assert summary.closure.outcome == "completed"
+    assert summary.closure.evidence

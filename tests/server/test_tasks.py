@@ -109,7 +109,7 @@ def test_a_stranger_sees_no_task_and_moves_no_agent(server: Running) -> None:
 @pytest.mark.spec("RT-320")
 def test_an_agent_is_sent_to_a_folder_and_its_commands_run_there(server: Running, tmp_path: Path) -> None:
     home = server.local.get("/agents/main/workspace").json()
-    assert (home["active"]["workspace_id"], home["attached_workspaces"]) == ("agent_home", ["agent_home"])
+    assert (home["active"]["workspace_id"], home["attached_workspaces"]) == ("agent_home", [])
 
     used = server.local.post("/control/agents/main/workspace/use", json={"path": str(tmp_path)}).json()
     assert used["active"]["cwd"] == str(tmp_path)

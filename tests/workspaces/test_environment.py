@@ -57,7 +57,7 @@ SECRETS = {
     "SSH_ASKPASS": "/usr/bin/askpass",
     "DATABASE_URL": "postgres://somebody:hunter2@db.example/shop",
     "HTTPS_PROXY": "http://somebody:hunter2@proxy.example:3128",
-    "HARMLESS_NAME": "sk-ant-REDACTED",
+    "HARMLESS_NAME": "sk-" + "a1b2" * 6,
     "ANOTHER_NAME": "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
     "YET_ANOTHER": "AKIAIOSFODNN7EXAMPLE",
     "PEM": "-----BEGIN RSA PRIVATE KEY-----\nMIIE",

@@ -218,6 +218,17 @@ class AgentListEntry(Record, frozen=True, kw_only=True, omit_defaults=False):
     active_workspace_id: str
 
 
+class ChildSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """A private child, as its parent sees it."""
+
+    identity: AgentIdentity
+    status: AgentStatus
+    pending: int
+    active_task_count: int
+    observability: dict[str, Any]
+    current_run_id: str | None = None
+
+
 class AgentSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
     """One agent, for people and scripts."""
 
@@ -236,3 +247,4 @@ class AgentSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
     newest_event_seq: int
     #: Which instruction files are in force: where they are, never what they say.
     loaded_agents_md: LoadedGuidance = LoadedGuidance()
+    active_children: list[ChildSummary] = msgspec.field(default_factory=list)

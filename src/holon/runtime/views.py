@@ -12,12 +12,14 @@ from holon.core.agents import (
     AgentListEntry,
     AgentState,
     AgentSummary,
+    ChildSummary,
     PostureView,
+    RegistryStatus,
     Visibility,
 )
 from holon.core.briefs import Brief
 from holon.core.closures import ClosureDecision
-from holon.core.codec import Input, Record
+from holon.core.codec import Input, Record, to_plain
 from holon.core.errors import InvalidInput, NotFound
 from holon.core.events import EventEnvelope
 from holon.core.messages import MessageEnvelope, QueueEntry
@@ -36,6 +38,7 @@ from holon.runtime.modelling import model_state
 from holon.runtime.posture import PostureFacts, lifecycle_hint, scheduling_posture
 from holon.runtime.settings import Settings
 from holon.runtime.standing import read_closure
+from holon.runtime.supervising import observe
 from holon.runtime.triggers import summary_of
 from holon.store import Store, Tx, agents, briefs, events, queue, tasks, timers, transcript, triggers, turns
 from holon.store.agents import StoredAgent
@@ -176,6 +179,7 @@ class Views:
             active_external_triggers=[summary_of(trigger)] if trigger else [],
             newest_event_seq=stored.counters.event_seq,
             loaded_agents_md=self._guiding.sources(identity.agent_id),
+            active_children=_children(tx, identity.agent_id),
         )
 
     def _entry(self, tx: Tx, stored: StoredAgent) -> AgentListEntry:
@@ -248,6 +252,22 @@ def _page(tx: Tx, agent_id: str, query: EventQuery, private: bool) -> EventPage:
         order=query.order,
         limit=query.limit,
     )
+
+
+def _children(tx: Tx, agent_id: str) -> list[ChildSummary]:
+    """Private children that are not over: only their parent's summary shows them."""
+    return [
+        ChildSummary(
+            identity=child.identity,
+            status=child.state.status,
+            pending=child.state.pending,
+            active_task_count=len(child.state.active_task_ids),
+            observability=to_plain(observe(tx, child.identity.agent_id)),
+            current_run_id=child.state.current_run_id,
+        )
+        for child in agents.children(tx, agent_id)
+        if child.identity.status is RegistryStatus.ACTIVE
+    ]
 
 
 def _posture(stored: StoredAgent, closure: ClosureDecision) -> PostureView:
