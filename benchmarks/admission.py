@@ -88,8 +88,9 @@ async def _admit(home: Path, each: int) -> tuple[float, int, list[float]]:
         await host.store.write(lambda tx: homes.add_agents(tx, home, AGENTS))
         for agent_id in AGENTS:
             await host.inbox.admit(homes.prompt(agent_id))
-        while len(host.dispatcher.live) < len(AGENTS):  # noqa: ASYNC110 - nobody announces that a model thinks
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(homes.WAIT_S):
+            while len(host.dispatcher.live) < len(AGENTS):  # noqa: ASYNC110 - nobody announces that a model thinks
+                await asyncio.sleep(0.005)
         commits = 0
         latencies: list[float] = []
 
@@ -105,5 +106,6 @@ async def _admit(home: Path, each: int) -> tuple[float, int, list[float]]:
 
         host.store.listen(committed)
         started = time.perf_counter()
-        await asyncio.gather(*(produce(AGENTS[n % len(AGENTS)]) for n in range(PRODUCERS)))
+        async with asyncio.timeout(homes.WAIT_S):
+            await asyncio.gather(*(produce(AGENTS[n % len(AGENTS)]) for n in range(PRODUCERS)))
         return time.perf_counter() - started, commits, latencies

@@ -7,7 +7,7 @@ import importlib
 from benchmarks.measures import Result, Scale
 from benchmarks.progress import Progress
 
-NAMES = ("admission", "turn", "sleepers", "startup", "restart", "context", "skills", "commands")
+NAMES = ("admission", "turn", "sleepers", "startup", "restart", "context", "skills", "commands", "worktrees")
 
 
 def measure(name: str, scale: Scale) -> Result:

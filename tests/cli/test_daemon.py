@@ -310,11 +310,47 @@ def test_a_run_goes_through_the_holon_that_has_the_home(daemon: Cli, agent: str)
     assert (failed.code, failed.json["failure_artifact"]["kind"]) == (1, "auth_error")
 
 
-def test_what_cannot_go_through_a_daemon_is_refused_with_the_ways_out(daemon: Cli):
-    done = daemon("run", "hello", "--model", "scripted/echo")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error: a Holon has this home, and a run without --agent and --model cannot go through")
-    assert "holon shutdown" in done.err
+@pytest.mark.spec("RT-059")
+def test_a_run_through_a_daemon_has_a_private_agent_its_own_model_and_its_own_bound(daemon: Cli):
+    result = daemon.json("run", "fail please", "--model", "scripted/echo")
+    assert result["agent_id"].startswith("tmp_run_")
+    assert (result["final_status"], result["final_text"], result["tool_calls"]) == ("completed", "fail please", 0)
+    assert daemon("status", "--agent", result["agent_id"]).code == 2
+    bounded = daemon("run", "again", "--max-turns", "2", "--json")
+    assert (bounded.code, bounded.json["final_status"]) == (3, "max_turns_exceeded")
+    assert bounded.json["message_count"] == 2
+
+
+def test_a_bounded_run_leaves_a_named_agent_at_work_for_others(daemon: Cli, agent: str):
+    done = daemon("run", "again", "--max-turns", "1", "--agent", agent)
+    assert done.code == 3
+    assert "what it queued for itself (1) waits" in done.err
+    status = daemon.json("status", "--agent", agent)
+    assert (status["agent"]["status"], status["agent"]["pending"]) == ("asleep", 1)
+    assert daemon("prompt", "hello", "--agent", agent).out == "hello\n"
+
+
+def test_a_run_is_followed_over_a_restart_of_the_daemon():
+    with a_home() as cli:
+        script = cli.home / "scripts" / "actor.yaml"
+        script.write_text("rules: [{rounds: [{text: at last, delay_ms: 600000}]}]")
+        with serving(cli):
+            running = cli.start("run", "slow", "--json")
+            until(lambda: (cli.home / "agents").is_dir() and len(list((cli.home / "agents").iterdir())) == 2, "the run")
+            until(lambda: "turn_context_built" in _kinds_of_the_run(cli), "its turn")
+        script.write_text("rules: [{rounds: [{text: at last}]}]")
+        with serving(cli):
+            out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (0, "")
+    assert json.loads(out)["final_text"] == "at last"
+
+
+def _kinds_of_the_run(cli: Cli) -> set[str]:
+    """What the log says of agents that no surface shows."""
+    import sqlite3
+
+    with sqlite3.connect(f"file:{cli.home}/state/holon.sqlite3?mode=ro", uri=True) as connection:
+        return {kind for (kind,) in connection.execute("SELECT kind FROM events WHERE agent_id LIKE 'tmp_run_%'")}
 
 
 def test_a_run_with_a_paused_agent_is_refused_and_admits_nothing(daemon: Cli, agent: str):

@@ -31,7 +31,12 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 COMMANDS = dict(commands(tree()))
 #: Commands that work without a Holon.
-ALONE = {("run",), ("serve",), *(path for path in COMMANDS if path[0] == "config")}
+ALONE = {
+    ("run",),
+    ("serve",),
+    *(path for path in COMMANDS if path[0] == "config"),
+    *(("skills", verb) for verb in ("new", "lint", "test")),
+}
 
 
 def test_the_version_is_printed_without_loading_the_command_tree():
@@ -113,6 +118,9 @@ COMPLETE: dict[tuple[str, ...], list[str]] = {
     ("prompt",): ["hello"],
     ("timer", "create"): ["--after", "1s"],
     ("timer", "cancel"): ["timer_1"],
+    ("agent", "model", "set"): ["scripted/echo"],
+    ("skills", "install"): ["https://example.org/skills.git"],
+    **{("skills", verb): ["release-notes"] for verb in ("show", "uninstall")},
     **{("agent", verb): ["main"] for verb in ("create", "pause", "resume", "stop", "abort")},
 }
 

@@ -32,7 +32,6 @@ LATER = {
     Transition.TIMER_FIRE: 2,
     Transition.TASK_START: 3,
     Transition.TASK_END: 2,
-    Transition.TASK_CHANGE: 2,
 }
 CASES = [(transition, 1) for transition in Transition] + list(LATER.items())
 

@@ -118,8 +118,13 @@ async def test_what_cannot_run_says_why(living: Opens, arguments: dict[str, Any]
 
 @pytest.mark.spec("RT-266", "RT-267", "RT-268", "RT-269", "RT-270")
 async def test_a_batch_runs_in_order_and_keeps_its_items_apart(living: Opens) -> None:
-    items = [{"cmd": "echo one"}, {"cmd": "exit 2"}, {"cmd": "sleep 9", "yield_time_ms": 50}, {"cmd": "echo two"}]
-    items = [{"login": False, **item} for item in items]
+    commands: list[dict[str, Any]] = [
+        {"cmd": "echo one"},
+        {"cmd": "exit 2"},
+        {"cmd": "sleep 9", "yield_time_ms": 50},
+        {"cmd": "echo two"},
+    ]
+    items = [{"login": False, **item} for item in commands]
     life = await living(script(call("ExecCommandBatch", items=items)))
     await life.ask("go")
     text = (await life.briefs())[-1].text

@@ -14,12 +14,10 @@ from holon.tasks.folder import OUTPUT, STDERR, STDOUT
 from holon.tasks.outputs import Artifacts, artifacts, budget_chars, excerpt, preview
 
 
-@pytest.mark.spec("RT-255")
 def test_without_a_wish_eight_thousand_tokens_are_shown():
     assert budget_chars(None) == 32_000
 
 
-@pytest.mark.spec("RT-256")
 def test_a_larger_budget_is_honoured_up_to_the_cap():
     assert [budget_chars(tokens) for tokens in (10, 20_000, 64_000, 64_001, 10**9)] == [
         40,
@@ -30,7 +28,6 @@ def test_a_larger_budget_is_honoured_up_to_the_cap():
     ]
 
 
-@pytest.mark.spec("RT-257")
 def test_default_and_cap_can_be_set():
     assert budget_chars(None, default_tokens=100, max_tokens=500) == 400
     assert budget_chars(1_000, default_tokens=100, max_tokens=500) == 2_000

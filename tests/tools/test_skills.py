@@ -19,7 +19,7 @@ from holon.core.skills import (
     LoadReason,
     SkillActivation,
 )
-from holon.runtime.skilling import InstallRequest, UninstallRequest
+from holon.runtime.skilling import SkillInstallRequest, SkillUninstallRequest
 from holon.store import activations, loads
 from tests.runtime.conftest import Opens, clock, living
 from tests.runtime.living import SURFACE, Living
@@ -400,11 +400,11 @@ async def test_installing_and_uninstalling_are_on_record(living: Opens, shelf: P
     source = put_skill(tmp_path / "outside", "deploy")
     life = await living(OBEYS)
 
-    done = await life.host.skills.install("main", InstallRequest(source=str(source)), surface=SURFACE)
+    done = await life.host.skills.install("main", SkillInstallRequest(source=str(source)), surface=SURFACE)
     assert [skill.name for skill in (await life.host.skills.listing("main")).skills] == ["deploy"]
-    await life.host.skills.uninstall("main", UninstallRequest(name="deploy"), surface=SURFACE)
+    await life.host.skills.uninstall("main", SkillUninstallRequest(name="deploy"), surface=SURFACE)
 
     assert done.folder == str(shelf / "deploy")
     assert [e.payload.get("removed", False) for e in await life.events("skill_installed")] == [False, True]
     with pytest.raises(NotFound):
-        await life.host.skills.uninstall("main", UninstallRequest(name="deploy"), surface=SURFACE)
+        await life.host.skills.uninstall("main", SkillUninstallRequest(name="deploy"), surface=SURFACE)

@@ -133,7 +133,7 @@ PLANS: dict[str, tuple[list[Fault], Fault | None]] = {
     "kill, kill again": ([_die], _die),
     "kill, then fail": ([_die], _once(_fail)),
     "fail": ([_once(_fail)], None),
-    "fail, then kill": ([_fail_then_die(later) for later in (1, 2, 4, 8, 16)], None),
+    "fail, then kill": ([_fail_then_die(later) for later in (1, 4, 12)], None),
     "fail for good": ([_fail], None),
 }
 

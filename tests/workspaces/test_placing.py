@@ -74,6 +74,12 @@ def test_every_hunk_that_does_not_fit_is_reported():
     assert kinds == ["context_not_found", "context_not_found"]
 
 
+def test_after_fifty_hunks_that_do_not_fit_the_rest_is_not_tried():
+    told = remarks("".join(f"@@ -{n} +{n} @@\n-nothing {n}\n+x\n" for n in range(1, 71)), "a\nb\n")
+    assert [kind for kind, _ in told] == ["context_not_found"] * 50 + ["not_tried"]
+    assert told[-1][1] == "the other 20 hunks were not tried any more"
+
+
 SOURCE = "def f():\n    one = 1\n    two = 2\n    three = 3\n    return one\n"
 
 

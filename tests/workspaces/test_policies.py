@@ -11,6 +11,7 @@ import pytest
 from holon.core.codec import to_plain
 from holon.core.policy import ExecutionPolicy, ExecutionProfile, Guarantee
 from holon.core.workspaces import WorkspaceRefused
+from holon.workspaces.anchors import detect
 from holon.workspaces.policies import (
     Action,
     Attacher,
@@ -26,6 +27,7 @@ from holon.workspaces.policies import (
     profile_for,
 )
 from holon.workspaces.sandbox import SandboxProbe, probe
+from tests.workspaces.projects import Project
 
 HOST, SANDBOXED = ExecutionBackend.HOST_LOCAL, ExecutionBackend.SANDBOXED
 WORKS = SandboxProbe(available=True, reason="bubblewrap 0.9.0 works", executable="/usr/bin/bwrap", version="0.9.0")
@@ -157,7 +159,14 @@ def test_a_denial_says_what_is_missing_and_who_can_change_it() -> None:
 class TestAttaching:
     @pytest.fixture
     def place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        for name in ("holon/state", "holon/agents/other", "person/.ssh", "projects/mine", "elsewhere"):
+        for name in (
+            "holon/state",
+            "holon/agents/other",
+            "holon/agents/main/work",
+            "person/.ssh",
+            "projects/mine",
+            "elsewhere",
+        ):
             (tmp_path / name).mkdir(parents=True)
         (tmp_path / "projects" / "link").symlink_to(tmp_path / "elsewhere")
         monkeypatch.setenv("HOME", str(tmp_path / "person"))
@@ -173,7 +182,14 @@ class TestAttaching:
     ) -> bool:
         options = PolicyOptions(workspace_roots=roots)
         try:
-            permit_attachment(place / path, by, backend, options, holon_home=place / "holon")
+            permit_attachment(
+                detect(place / path),
+                by,
+                backend,
+                options,
+                agent_home=place / "holon" / "agents" / "main",
+                holon_home=place / "holon",
+            )
         except WorkspaceRefused as refused:
             return bool(refused.hint)
         return False
@@ -188,6 +204,17 @@ class TestAttaching:
         self, place: Path, by: Attacher, backend: ExecutionBackend, path: str
     ) -> None:
         assert self._refused(place, path, by, backend, roots=(Path("/"),))
+
+    @pytest.mark.parametrize("backend", list(ExecutionBackend))
+    def test_what_lies_in_its_own_home_an_agent_may_attach(self, place: Path, backend: ExecutionBackend) -> None:
+        assert not self._refused(place, "holon/agents/main/work", Attacher.AGENT, backend)
+
+    def test_a_worktree_is_judged_by_its_repository_too(self, place: Path) -> None:
+        project = Project.new(place / "elsewhere" / "shop")
+        project.git("worktree", "add", "-q", "-b", "try", str(place / "projects" / "tree"))
+        roots = (place / "projects",)
+        assert self._refused(place, "projects/tree", Attacher.AGENT, SANDBOXED, roots=roots)
+        assert not self._refused(place, "projects/tree", Attacher.OPERATOR, SANDBOXED, roots=roots)
 
     def test_an_agent_on_the_host_attaches_any_project(self, place: Path) -> None:
         assert not self._refused(place, "elsewhere", Attacher.AGENT, HOST)

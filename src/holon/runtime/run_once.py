@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from holon.core.agents import AgentStatus
+from holon.core.agents import AgentStatus, RegistryStatus
 from holon.core.codec import Input, dumps, loads, to_plain
 from holon.core.errors import AgentArchived, AgentExists, Conflict, InvalidInput, UnknownAgent
 from holon.core.event_kinds import MessageDropped
@@ -155,7 +155,9 @@ class Run:
 
     async def _is_over(self, watch: RunWatch) -> bool:
         ticket, working = self.ticket, self.ticket.agent_id in self._host.dispatcher.working
-        stored = await self._host.store.read(lambda tx: require_agent(tx, ticket.agent_id, private=True))
+        stored = await self._host.store.read(lambda tx: agents.get(tx, ticket.agent_id))
+        if stored is None or stored.identity.status is RegistryStatus.ARCHIVED:
+            return True  # whoever watched this run too was faster
         state = stored.state
         if state.current_run_id is not None or watch.seen < stored.counters.event_seq:
             return False
@@ -183,6 +185,8 @@ class Run:
 
     async def _finish(self, watch: RunWatch) -> RunResult:
         ticket, host = self.ticket, self._host
+        if self._key and (known := await host.store.read(self._key.result)):
+            return known
         after = await host.views.summary(ticket.agent_id, private=True)
         result = result_of(ticket, after, watch)
 
@@ -197,7 +201,7 @@ class Run:
         if self._key or after.agent.run_budget is not None:
             await host.store.write(step, at=Transition.AGENT_CONTROL)
         if ticket.temporary and result.final_status is not FinalStatus.WAITING:
-            with contextlib.suppress(AgentArchived):  # somebody else watched this run too
+            with contextlib.suppress(AgentArchived):
                 await host.agents.archive(ticket.agent_id, "its run is over")
         return result
 

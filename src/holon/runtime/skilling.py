@@ -9,6 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from holon.context.epochs import Epoch
 from holon.context.offers import NOTHING, Offer
@@ -43,6 +46,7 @@ from holon.skills.index import active_section, index_section
 from holon.skills.installing import Installed, Provenance, install, provenance_of, uninstall
 from holon.skills.library import Library
 from holon.skills.recording import Cause, begin_epoch, record_activation
+from holon.skills.repositories import is_git_url
 from holon.store import Store, Tx, activations, agents, loads
 from holon.store.agents import StoredAgent
 from holon.tools.registry import CallContext
@@ -88,14 +92,14 @@ class SkillsReport(Record, frozen=True, kw_only=True, omit_defaults=False):
     never_used: list[str]
 
 
-class InstallRequest(Input, frozen=True, kw_only=True):
-    source: str
+class SkillInstallRequest(Input, frozen=True, kw_only=True):
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)]
     ref: str | None = None
     skill: str | None = None
     replace: bool = False
 
 
-class UninstallRequest(Input, frozen=True, kw_only=True):
+class SkillUninstallRequest(Input, frozen=True, kw_only=True):
     name: str
     force: bool = False
 
@@ -192,9 +196,15 @@ class Skilling:
             budget=self.budget,
         )
 
-    async def install(self, agent_id: str | None, asked: InstallRequest, *, surface: str) -> Installed:
+    async def install(self, agent_id: str | None, asked: SkillInstallRequest, *, surface: str) -> Installed:
         """Into the agent's own root. Nothing of the skill is run."""
         stored, _ = await self._store.read(lambda tx: self._standing(tx, agent_id))
+        if not is_git_url(asked.source) and not Path(asked.source).is_absolute():
+            raise InvalidInput(
+                f"{asked.source[:100]!r} is neither an absolute path nor a git URL",
+                hint="give the whole path, or a URL that begins with https://, ssh://, git@ or file://",
+                field="source",
+            )
         root = self._root(stored.identity)
         now = moment(self._store.clock.now_ms())
         done = await asyncio.to_thread(
@@ -204,7 +214,7 @@ class Skilling:
         await self._store.write(lambda tx: tx.emit(stored.identity.agent_id, event), at=Transition.AUDIT)
         return done
 
-    async def uninstall(self, agent_id: str | None, asked: UninstallRequest, *, surface: str) -> Provenance | None:
+    async def uninstall(self, agent_id: str | None, asked: SkillUninstallRequest, *, surface: str) -> Provenance | None:
         stored, _ = await self._store.read(lambda tx: self._standing(tx, agent_id))
         found = await asyncio.to_thread(lambda: uninstall(asked.name, self._root(stored.identity), force=asked.force))
         event = SkillInstalled(

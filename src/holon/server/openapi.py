@@ -55,6 +55,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "TaskStopRequest": {"force": True},
     "WorkspaceUseRequest": {"path": "/srv/project"},
     "WorkspaceDetachRequest": {"workspace_id": "ws_0123456789ab"},
+    "SkillInstallRequest": {"source": "https://example.org/skills.git", "skill": "release-notes", "ref": "v1.2"},
+    "SkillUninstallRequest": {"name": "release-notes"},
     "NoFields": {},
 }
 #: One frame of a stream. `data` is JSON; `id` is the number of an event in its log.

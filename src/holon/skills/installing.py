@@ -26,6 +26,8 @@ from holon.skills.repositories import Checkout, clone, is_git_url
 PROVENANCE = ".holon-skill.json"
 MAX_FILES = 2_000
 MAX_BYTES = 50 * 1024 * 1024
+#: Folders of a source that are looked through for skills.
+MAX_FOLDERS = 2_000
 _DEPTH = 4
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".skill")
 
@@ -139,7 +141,9 @@ def _choose(folder: Path, skill: str | None) -> Path:
     if skill is None and (folder / ENTRYPOINT).is_file():
         return folder
     found: dict[str, Path] = {}
-    for parent, folders, names in os.walk(folder):
+    for number, (parent, folders, names) in enumerate(os.walk(folder)):
+        if number >= MAX_FOLDERS:
+            raise InvalidInput(f"{folder} has more than {MAX_FOLDERS} folders", hint="name the skill's own folder")
         here = Path(parent)
         deep = len(here.relative_to(folder).parts) >= _DEPTH
         folders[:] = (

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import time
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +18,8 @@ from holon.core.errors import HomeBusy, HomeUnusable
 from holon.store.transaction import Tx
 
 HOME = "home"
+#: How long a lock is waited for whose owner is dead.
+NEWBORN_S = 5.0
 
 
 class HomeLock:
@@ -26,6 +30,12 @@ class HomeLock:
         self._file: IO[str] | None = None
 
     def acquire(self, purpose: str) -> None:
+        """Takes the lock, or says who has it.
+
+        A process that was killed while it started another one leaves the lock with the newborn until that one has
+        begun its own program: an instant, which is waited for.
+        """
+        deadline = time.monotonic() + NEWBORN_S
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = open(self.path, "a+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held until release
@@ -34,16 +44,17 @@ class HomeLock:
                 f"{self.path} cannot be opened ({error.strerror})",
                 hint="check the permissions of HOLON_HOME, or point HOLON_HOME at a folder that you may write",
             ) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        while not _locked(file):
             file.seek(0)
             owner = file.read().strip() or "another process"
+            if _is_dead(owner) and time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
             file.close()
             raise HomeBusy(
                 f"{self.path.parent.parent} is in use by {owner}",
                 hint="talk to it with 'holon prompt', end it with 'holon shutdown', or set another HOLON_HOME",
-            ) from None
+            )
         file.truncate(0)
         file.write(f"{purpose} (pid {os.getpid()})")
         file.flush()
@@ -53,6 +64,28 @@ class HomeLock:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_dead(owner: str) -> bool:
+    """Whether the process that left these words is gone."""
+    found = re.search(r"\(pid (\d+)\)", owner)
+    if found is None:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def holder(path: Path) -> str | None:

@@ -125,12 +125,13 @@ class Tx:
     def flush_events(self) -> None:
         """Gives the emitted events their places and writes the counters. Called once, at the transaction's end."""
         if self._events:
+            stem = new_id("evt", self.now_ms)[:-4]  # the events of one transaction differ in their last characters
             self.many(
                 "INSERT INTO events (agent_id, seq, id, created_at, kind, message_id, turn_id, payload)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (scope, self._next_event(scope), new_id("evt", self.now_ms), self.now_ms, kind, message, turn, text)
-                    for scope, kind, message, turn, text in self._events
+                    (scope, self._next_event(scope), f"{stem}{n:04}", self.now_ms, kind, message, turn, text)
+                    for n, (scope, kind, message, turn, text) in enumerate(self._events)
                 ],
             )
             self._events.clear()

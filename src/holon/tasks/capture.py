@@ -8,10 +8,11 @@ Standard library only: runs in the runner.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
-from holon.tasks.folder import OUTPUT, STDERR, STDOUT, TAIL
+from holon.tasks.folder import OUTPUT, STDERR, STDOUT, pages_of
 
 #: Of each stream, at its beginning and at its end, this much is written even to a disk that is nearly full.
 ALWAYS_BYTES = 65_536
@@ -25,10 +26,10 @@ def mark_left_out(count: int) -> bytes:
     return b"\n[... %d bytes left out ...]\n" % count
 
 
-def split_tail(data: bytes) -> tuple[int, bytes]:
-    """What a tail file says: how many bytes are missing before it, and its bytes."""
-    count, _, tail = data.partition(b"\n")
-    return int(count), tail
+def read_page(data: bytes) -> tuple[int, bytes]:
+    """What a page of a tail says: where in the stream it begins, and its bytes."""
+    start, _, page = data.partition(b"\n")
+    return int(start), page
 
 
 class Disk:
@@ -50,7 +51,12 @@ class Disk:
 
 
 class BoundedFile:
-    """One stream: a file with its beginning, and its end in memory, which is joined to the file when it is closed."""
+    """One stream: a file with its beginning, and its end in memory, which is joined to the file when it is closed.
+
+    Until then the end is also on disk, for readers and for the case that the runner is killed: on two pages beside the
+    file, the older one being dropped when the newer one is full. Each byte is written there once at most; of a flood
+    only what is the end of it once a second.
+    """
 
     def __init__(self, path: Path, head_bytes: int, tail_bytes: int, disk: Disk, descriptor: int = -1) -> None:
         self.path, self._head_bytes, self._tail_bytes, self._disk = path, head_bytes, tail_bytes, disk
@@ -58,7 +64,8 @@ class BoundedFile:
         self._head = 0  # bytes in the file
         self._tail = bytearray()
         self._tail_total = 0  # bytes that went to the tail, kept or not
-        self._shown = 0  # of `_tail_total`, what the tail file has seen
+        self._shown = 0  # of `_tail_total`, what was put on a page or passed over
+        self._page, self._page_bytes = -1, 0
         self._descriptor = descriptor if descriptor >= 0 else _create(path)
 
     def write(self, chunk: bytes) -> None:
@@ -84,17 +91,21 @@ class BoundedFile:
         return self._shown < self._tail_total
 
     def show_tail(self) -> None:
-        """Puts the newest output beside the file, for readers while the command runs."""
+        """Puts what is new on a page."""
+        fresh = self._tail_total - self._shown
         self._shown = self._tail_total
         if not self._disk.has_room():
+            self._page_bytes = self._tail_bytes  # what comes next does not follow what is there
             return
-        fresh = self.path.with_name(self.path.name + TAIL + ".new")
+        data = bytes(self._tail[-min(fresh, self._tail_bytes) :])
         try:
-            missing, tail = self._end(self._tail_bytes)
-            fresh.write_bytes(b"%d\n" % missing + tail)
-            fresh.rename(fresh.with_suffix(""))
+            if self._page < 0 or fresh > len(data) or self._page_bytes + len(data) > self._tail_bytes:
+                self._turn_page(self.total - len(data))
+            if os.write(self._page, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._page_bytes += len(data)
         except OSError:
-            self._disk.low = True
+            self._disk.low, self._page_bytes = True, self._tail_bytes
 
     def close(self) -> None:
         """Joins the end to the beginning: from now on there is one file."""
@@ -105,7 +116,10 @@ class BoundedFile:
             end = mark_left_out(missing) + tail if missing else tail
             if self._put(end) < len(end):
                 self._tail_bytes = 0
-            self.path.with_name(self.path.name + TAIL).unlink(missing_ok=True)
+            if self._page >= 0:
+                os.close(self._page)
+            for page in pages_of(self.path):
+                page.unlink(missing_ok=True)
 
     def copy(self, path: Path) -> BoundedFile:
         """The same bytes under another name, to go on apart."""
@@ -132,6 +146,16 @@ class BoundedFile:
         except OSError:
             self._disk.low = True
         return written
+
+    def _turn_page(self, start: int) -> None:
+        older, newer = pages_of(self.path)
+        if self._page >= 0:
+            os.close(self._page)
+            self._page = -1
+            newer.rename(older)
+        self._page = os.open(newer, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        os.write(self._page, b"%d\n" % start)
+        self._page_bytes = 0
 
     def _end(self, keep: int) -> tuple[int, bytes]:
         tail = bytes(self._tail[-keep:])

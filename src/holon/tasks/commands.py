@@ -6,11 +6,8 @@ A command belongs to its runner, not to this process: `close` leaves everything 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +18,7 @@ from holon.tasks import folder as folders
 from holon.tasks import processes
 from holon.tasks.channel import Channel
 from holon.tasks.failures import CommandSpawnFailed, CommandUnreachable, FolderTaken, InputRefused, refusal
-from holon.tasks.links import Link
+from holon.tasks.links import Link, connect
 from holon.tasks.outputs import OutputPreview, preview
 from holon.tasks.protocol import CommandStatus, Order, Outcome, Refused, Started, encode
 from holon.tasks.specs import CommandSpec
@@ -31,7 +28,7 @@ STARTING = 16
 #: Until a runner has said its first word.
 FIRST_WORD_S = 30.0
 #: Until a runner that hung up is really gone.
-LETTING_GO_S = 2.0
+LETTING_GO_S = 1.0
 
 
 class RunningCommand:
@@ -182,7 +179,7 @@ class CommandRunner:
         while time.monotonic() < deadline:
             if status := folders.status_of(folder):
                 return Ended(folder, status)
-            if link := await _connect(folder):
+            if link := await connect(folder):
                 if isinstance(first := await _first_word(link), Started):
                     return self._keep(folder, first, link)
                 link.close()
@@ -252,43 +249,3 @@ def _call_off(link: Link, folder: Path) -> None:
 async def _first_word(link: Link) -> Started | Refused | None:
     await asyncio.wait([link.first], timeout=FIRST_WORD_S)
     return link.first.result() if link.first.done() else None
-
-
-async def _connect(folder: Path) -> Link | None:
-    while True:
-        try:
-            connection = _dial(folder)
-        except BlockingIOError:  # it has more callers than it has answered yet
-            await asyncio.sleep(0.01)
-            continue
-        if connection is None:
-            return None
-        _, link = await asyncio.get_running_loop().create_unix_connection(Link, sock=connection)
-        return link
-
-
-def _dial(folder: Path) -> socket.socket | None:
-    """None: nobody listens there."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.setblocking(False)
-    try:
-        with _address(folder) as address:
-            connection.connect(address)
-    except BlockingIOError:
-        connection.close()
-        raise
-    except OSError:
-        connection.close()
-        return None
-    return connection
-
-
-@contextmanager
-def _address(folder: Path) -> Iterator[str]:
-    """A socket's address has at most 107 bytes; by way of the open folder it is always short."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        by_descriptor = f"/proc/self/fd/{descriptor}"
-        yield os.path.join(by_descriptor if os.path.isdir(by_descriptor) else folder, folders.CONTROL)
-    finally:
-        os.close(descriptor)

@@ -7,7 +7,8 @@
     output.log    what it wrote, both streams as they came (or the terminal's transcript)
     stdout.log    the streams apart, once stderr was used: until then output.log is stdout
     stderr.log
-    *.tail        the newest output of a long stream while it runs; at the end it is joined to its file
+    *.tail        the newest output of a long stream while it runs, on two pages (the older one is *.tail.old); at the
+                  end it is joined to its file
 
 A runner makes its folder before it has an order, and gives it its name when it gets one: making files is slow, renaming
 is not. Standard library only: daemon and runner both use it.
@@ -25,7 +26,7 @@ from typing import Any
 from holon.tasks.protocol import CommandStatus, Started, read_started, read_status
 
 CONTROL, STARTED, STATUS = "control", "started.json", "status.json"
-OUTPUT, STDOUT, STDERR, TAIL = "output.log", "stdout.log", "stderr.log", ".tail"
+OUTPUT, STDOUT, STDERR = "output.log", "stdout.log", "stderr.log"
 _NEW_STATUS = "status.json.new"
 
 HERE = Path()
@@ -47,6 +48,11 @@ def started_of(folder: Path) -> Started | None:
         return read_started(plain) if plain else None
     except (KeyError, TypeError):
         return None
+
+
+def pages_of(path: Path) -> tuple[Path, Path]:
+    """Where the newest output of a long stream is while it runs: the older page and the newer one."""
+    return path.with_name(f"{path.name}.tail.old"), path.with_name(f"{path.name}.tail")
 
 
 def is_taken(folder: Path) -> bool:

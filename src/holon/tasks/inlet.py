@@ -28,7 +28,10 @@ class Inlet:
             return InputReply(0, "its input is closed")
         data = text.encode("utf-8", "surrogateescape")
         if len(self._waiting) + len(data) > WAITING_BYTES:
-            return InputReply(0, f"{len(self._waiting)} bytes wait that it has not read yet")
+            waiting = len(self._waiting)
+            return InputReply(
+                0, f"at most {WAITING_BYTES} bytes can wait until it reads them, and {waiting} do already"
+            )
         self._waiting += data
         self._last = end
         self._write()

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
+from holon.tasks.folder import CONTROL
 from holon.tasks.protocol import (
     CommandStatus,
     InputReply,
@@ -80,6 +86,46 @@ class Link(asyncio.Protocol):
         _settle(self.last, None)
         for reply in self._replies:
             _settle(reply, None)
+
+
+async def connect(folder: Path) -> Link | None:
+    """Calls the runner of a command; None if nobody listens."""
+    while True:
+        try:
+            connection = _dial(folder)
+        except BlockingIOError:  # it has more callers than it has answered yet
+            await asyncio.sleep(0.01)
+            continue
+        if connection is None:
+            return None
+        _, link = await asyncio.get_running_loop().create_unix_connection(Link, sock=connection)
+        return link
+
+
+def _dial(folder: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    try:
+        with _address(folder) as address:
+            connection.connect(address)
+    except BlockingIOError:
+        connection.close()
+        raise
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+@contextmanager
+def _address(folder: Path) -> Iterator[str]:
+    """A socket's address has at most 107 bytes; by way of the open folder it is always short."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        by_descriptor = f"/proc/self/fd/{descriptor}"
+        yield os.path.join(by_descriptor if os.path.isdir(by_descriptor) else folder, CONTROL)
+    finally:
+        os.close(descriptor)
 
 
 def _settle(future: asyncio.Future[Any], value: Any) -> None:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from holon.core.codec import Record
 from holon.core.tasks import ToolArtifactRef
-from holon.tasks.capture import mark_left_out, split_tail
-from holon.tasks.folder import OUTPUT, STDERR, STDOUT, TAIL, status_of
+from holon.tasks.capture import mark_left_out, read_page
+from holon.tasks.folder import OUTPUT, STDERR, STDOUT, pages_of, status_of
 
 DEFAULT_TOKENS = 8_000
 MAX_TOKENS = 64_000
@@ -128,18 +128,25 @@ class _Kept(NamedTuple):
 
 
 def _kept(path: Path, limit: int) -> _Kept:
-    """While the command runs, the newest output of a long stream is in a file beside; at its end they are joined."""
-    beside = path.with_name(path.name + TAIL)
+    """While the command runs, the newest output of a long stream is on pages beside; at its end they are joined."""
+    older, newer = pages_of(path)
     while True:
-        tail = _read(beside)
+        pages = [page for page in (_read(older), _read(newer)) if page]
         size, first, last = _ends(path, limit)
-        if tail is None or beside.exists():
+        if not pages or newer.exists():
             break
-    left_out, end = split_tail(tail) if tail else (0, b"")
-    note = mark_left_out(left_out) if left_out else b""
-    if len(first) == size and size + len(end) <= limit:
-        return _Kept(first + note + end, b"", b"", left_out, size + left_out + len(end))
-    return _Kept(None, first, (last + note + end)[-limit:] if limit else b"", left_out, size + left_out + len(end))
+    position, left_out, end = size, 0, b""
+    for start, page in map(read_page, pages):
+        if start < position:
+            continue  # a page that was turned while we read
+        if gap := start - position:
+            left_out += gap
+            end += mark_left_out(gap)
+        end += page
+        position = start + len(page)
+    if len(first) == size and len(first + end) <= limit:
+        return _Kept(first + end, b"", b"", left_out, position)
+    return _Kept(None, first, (last + end)[-limit:] if limit else b"", left_out, position)
 
 
 def _ends(path: Path, limit: int) -> tuple[int, bytes, bytes]:

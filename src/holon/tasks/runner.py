@@ -306,9 +306,11 @@ class Runner(Requests):
                     self._read(descriptor)
         self._capture.close()
         status = self._status()
-        self._nest.end(status)
+        with suppress(OSError):  # somebody has removed the folder: those who wait are told all the same
+            self._nest.end(status)
         self._control.tell("ended", status)
-        self._nest.flush()  # nobody needs to wait for that
+        with suppress(OSError):
+            self._nest.flush()  # nobody needs to wait for that
 
     def _status(self) -> CommandStatus:
         family, capture = self._family, self._capture

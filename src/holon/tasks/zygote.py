@@ -110,7 +110,7 @@ def wait_and_run(channel: socket.socket, take: int, spares: Path) -> None:
     nest = Nest(spares / str(os.getpid()))
     runner = Runner(nest, stem)
     runner.rehearse()
-    _, descriptors, _, _ = socket.recv_fds(channel, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    _, descriptors, _, _ = socket.recv_fds(channel, 1, 1, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
     if not descriptors:  # the daemon is gone
         nest.remove()
         return

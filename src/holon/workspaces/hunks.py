@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from holon.core.codec import Record
@@ -54,7 +55,7 @@ class HunkLine(NamedTuple):
     ends: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what is derived is kept
 class Hunk:
     lines: tuple[HunkLine, ...]
     #: The line of the patch on which the hunk begins, from 1.
@@ -69,20 +70,20 @@ class Hunk:
     #: What was wrong with its header, if the body settled it.
     note: str | None = None
 
-    @property
+    @cached_property
     def old(self) -> list[HunkLine]:
         return [line for line in self.lines if line.op is not Op.ADD]
 
-    @property
+    @cached_property
     def new(self) -> list[HunkLine]:
         return [line for line in self.lines if line.op is not Op.REMOVE]
 
-    @property
+    @cached_property
     def speaks_of_returns(self) -> bool:
         """Whether carriage returns are part of what it says. If not, the file's own line ends are kept."""
         return any(line.text.endswith("\r") for line in self.lines)
 
-    @property
+    @cached_property
     def speaks_of_the_end(self) -> bool:
         """Whether it says where a final newline is missing. If not, the file's own end is kept."""
         return not all(line.ends for line in self.lines)

@@ -122,11 +122,11 @@ def parse(text: str) -> Patch:
     """The patch in `text`: a unified diff, or the freeform grammar, with or without a code fence around it."""
     if len(text) > MAX_PATCH_CHARS:
         raise invalid(1, f"it has {len(text):,} characters, at most {MAX_PATCH_CHARS:,} are taken", "send it in parts")
-    if (
-        not text.isascii()
-        and (at := next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)) is not None
-    ):
-        raise invalid(text.count("\n", 0, at) + 1, "it has a character that is no text", "send valid unicode")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise invalid(line, "it has a character that is no text", "send valid unicode") from error
     lines, transported = _without_transport(text)
     patch = _parse_lines(lines)
     if len(patch.files) > MAX_FILES or sum(len(file.hunks) for file in patch.files) > MAX_HUNKS:

@@ -19,8 +19,8 @@ from holon.workspaces.mismatches import explain, listed
 
 #: As many places are looked for; more are only said to exist.
 MAX_CANDIDATES = 20
-#: Of one file's hunks that do not fit, as many are explained at length.
-MAX_EXPLAINED = 5
+#: Of one file's hunks that do not fit, as many are explained at length; after so many the rest is not tried.
+MAX_EXPLAINED, MAX_MISFITS = 5, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,11 @@ def place(hunks: Sequence[Hunk], lines: Sequence[Line]) -> Placement:
     file, result = _File(lines), Placement()
     start, trusted = 0, True
     for number, hunk in enumerate(hunks, 1):
+        if len(result.misfits) == MAX_MISFITS:
+            result.misfits.append(
+                Remark("not_tried", f"the other {len(hunks) - number + 1} hunks were not tried any more")
+            )
+            break
         name = f"hunk {number} (patch line {hunk.patch_line})"
         found = file.find(hunk, start, trusted)
         if len(found) == 1:

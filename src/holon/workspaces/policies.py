@@ -16,6 +16,7 @@ from typing import NamedTuple
 from holon.core.errors import AgentError
 from holon.core.policy import ExecutionPolicy, ExecutionProfile, Guarantee, ProcessGuarantees, ResourceAuthority
 from holon.core.workspaces import WorkspaceRefused
+from holon.workspaces.anchors import Detected
 from holon.workspaces.places import private_places, real, refuse_private, refuse_system
 from holon.workspaces.sandbox import SandboxProbe
 
@@ -136,18 +137,31 @@ def permit(action: Action, profile: ExecutionProfile, policy: ExecutionPolicy) -
 
 
 def permit_attachment(
-    path: Path, by: Attacher, backend: ExecutionBackend, options: PolicyOptions, *, holon_home: Path
+    found: Detected,
+    by: Attacher,
+    backend: ExecutionBackend,
+    options: PolicyOptions,
+    *,
+    agent_home: Path,
+    holon_home: Path,
 ) -> None:
-    """Whether a folder may become a workspace. In a sandbox the workspace is what can be written: an agent that could
-    choose any folder would not be confined."""
-    refuse_system(path)
-    refuse_private(path, private_places(holon_home=holon_home))
-    if by is Attacher.OPERATOR:
-        return
-    roots = options.workspace_roots
+    """Whether what was found may become a workspace: its root and its anchor, because commits are written there.
+
+    In a sandbox the workspace is what can be written: an agent that could choose any folder would not be confined.
+    """
+    for path in dict.fromkeys((found.execution_root, found.anchor)):
+        if path.is_relative_to(real(agent_home)):
+            continue
+        refuse_system(path)
+        refuse_private(path, private_places(holon_home=holon_home))
+        if by is Attacher.AGENT:
+            _refuse_foreign(path, backend, options.workspace_roots)
+
+
+def _refuse_foreign(path: Path, backend: ExecutionBackend, roots: tuple[Path, ...] | None) -> None:
     if roots is None and backend is ExecutionBackend.HOST_LOCAL:
         return
-    if not any(real(path).is_relative_to(real(root)) for root in roots or ()):
+    if not any(path.is_relative_to(real(root)) for root in roots or ()):
         allowed = ", ".join(str(root) for root in roots or ()) or "none"
         raise WorkspaceRefused(
             f"this agent may not attach {path} by itself",

@@ -249,7 +249,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _problem(found: SandboxProbe) -> str | None:
     """What keeps this bubblewrap from making a sandbox."""
-    with tempfile.TemporaryDirectory(prefix="holon-sandbox-") as folder:
+    with tempfile.TemporaryDirectory(prefix="holon-sandbox-", dir="/tmp") as folder:
         prefix = argv_prefix(SandboxSpec(root=Path(folder), cwd=Path(folder), group="probe"), found)
         try:
             answer = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=30, cwd="/")

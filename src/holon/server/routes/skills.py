@@ -8,7 +8,7 @@ from litestar import Request, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from holon.core.codec import Record
-from holon.runtime.skilling import DEFAULT_DAYS, InstallRequest, SkillsReport, SkillsView, UninstallRequest
+from holon.runtime.skilling import DEFAULT_DAYS, SkillInstallRequest, SkillsReport, SkillsView, SkillUninstallRequest
 from holon.server.auth import caller_of
 from holon.server.openapi import refusals
 from holon.server.parameters import AgentId, TheHost
@@ -42,7 +42,7 @@ async def listing(host: TheHost, agent_id: AgentId) -> SkillsView:
     responses=refusals(400, 404, 409),
 )
 async def install(
-    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[InstallRequest]
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[SkillInstallRequest]
 ) -> Installed:
     """From a folder or an archive on this machine, or a git URL, pinned to its commit. Nothing of it is executed."""
     return await host.skills.install(agent_id, data, surface=caller_of(request).control_surface)
@@ -56,7 +56,7 @@ async def install(
     responses=refusals(400, 404, 409),
 )
 async def uninstall(
-    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[UninstallRequest]
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[SkillUninstallRequest]
 ) -> Uninstalled:
     """A skill that was written here, and not installed, needs `force`."""
     found = await host.skills.uninstall(agent_id, data, surface=caller_of(request).control_surface)
