@@ -34,6 +34,8 @@ COMMANDS = dict(commands(tree()))
 ALONE = {
     ("run",),
     ("serve",),
+    ("models",),
+    ("doctor",),
     *(path for path in COMMANDS if path[0] == "config"),
     *(("skills", verb) for verb in ("new", "lint", "test")),
 }

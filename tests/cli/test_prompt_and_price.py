@@ -50,14 +50,11 @@ def test_debug_prompt_shows_where_the_agent_acts_and_what_its_prompt_is_made_of(
     assert f"{home}/AGENTS.md (agents_md, 20 bytes)" in shown
     assert re.search(r"workspace's +none", shown)
     assert "heliotrope" not in shown
-    parts, cache = (
-        line.split()[1]
-        for line in shown.splitlines()
-        if line.split()[:1] in (["parts"], ["cache"]) and line.startswith("  ") and "key" not in line
-    )
-    assert len(parts) == len(cache) == 96
-    assert list(dict.fromkeys(parts))[:2] == ["a", "b"]
-    assert set(cache) == {"F"}, "the scripted model caches nothing"
+    parts, cache = (re.search(rf"^  {name} +([a-zA-Z]+)$", shown, re.MULTILINE) for name in ("parts", "cache"))
+    assert parts and cache
+    assert len(parts[1]) == len(cache[1]) == 96
+    assert list(dict.fromkeys(parts[1]))[:2] == ["a", "b"]
+    assert set(cache[1]) == {"F"}, "the scripted model caches nothing"
     rows = {line.split()[1]: line for line in shown.splitlines() if re.match(r"[a-z]  \w", line)}
     assert rows["contract"].split()[2] == "stable"
     assert rows["agent_instructions"].endswith(f"{home}/AGENTS.md")
@@ -147,7 +144,7 @@ def test_the_model_of_an_agent_is_shown_set_and_cleared(priced: Cli, agent: str)
 def test_the_models_are_shown_with_prices_and_rules_also_without_a_holon(priced: Cli, cli: Cli):
     table = priced("models").out
     line = next(line for line in table.splitlines() if line.startswith("scripted/…"))
-    assert ["$3.00", "$15.00", "$0.30", "$3.75"] == line.split()[2:6]
+    assert line.split()[2:6] == ["$3.00", "$15.00", "$0.30", "$3.75"]
     assert line.split()[-2:] == ["config.json", "yes"]
     alone = cli("models", ANTHROPIC_API_KEY="twin-x", OPENAI_API_KEY="")
     assert alone.code == 0

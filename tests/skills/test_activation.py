@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -96,5 +97,5 @@ def test_references_count_toward_the_tokens_and_not_toward_the_three() -> None:
         ({"after_seq": 5, "state": ActivationState.LAPSED}, False),
     ],
 )
-def test_a_new_epoch_takes_along_what_is_in_use_and_would_be_cut_off(more: dict[str, object], carried: bool) -> None:
+def test_a_new_epoch_takes_along_what_is_in_use_and_would_be_cut_off(more: dict[str, Any], carried: bool) -> None:
     assert SkillActivationRegistry([activation("a", **more)]).carried(20) == (["a"] if carried else [])

@@ -6,6 +6,7 @@ import os
 import socket
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,12 @@ def test_nothing_but_a_listed_reference_is_ever_read(
 ) -> None:
     opened: list[object] = []
     really = os.open
-    monkeypatch.setattr(os, "open", lambda *a, **k: opened.append(a) or really(*a, **k))
+
+    def counted(*given: Any, **more: Any) -> int:
+        opened.append(given)
+        return really(*given, **more)
+
+    monkeypatch.setattr(os, "open", counted)
 
     with pytest.raises(ReferenceNotAllowedError) as refused:
         load(skill, attempt)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holon.context.padding import PaddingMode
+from holon.core.codec import dumps
 from holon.core.conversation import ToolResults
 from holon.core.errors import NotFound
 from holon.core.skills import (
@@ -83,7 +84,7 @@ def test_the_reasons_of_a_load_are_those_of_the_text() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.spec("CA-047", "CA-049", "CA-063", "RT-237", "RT-238", "RT-239", "RF-008")
+@pytest.mark.spec("CA-047", "CA-049", "CA-063", "RT-237", "RT-238", "RT-239", "RF-005", "RF-008")
 async def test_the_prompt_lists_skills_and_loads_nothing_by_itself(living: Opens, shelf: Path) -> None:
     put_skill(shelf, "deploy", "Roll out an app.", "SECRET BODY", references={"references/a.md": "SECRET REFERENCE"})
     put_skill(shelf, "pdf", "Fill forms.", "OTHER BODY")
@@ -99,7 +100,7 @@ async def test_the_prompt_lists_skills_and_loads_nothing_by_itself(living: Opens
     assert await active(life) == {}
 
 
-@pytest.mark.spec("CA-060", "CA-061", "CA-062", "RT-243")
+@pytest.mark.spec("CA-060", "CA-061", "CA-062", "CA-075", "RT-243")
 async def test_a_skill_is_loaded_once_into_the_conversation_and_then_pointed_at(living: Opens, shelf: Path) -> None:
     folder = put_skill(shelf, "deploy", body="Push the button.", references={"references/a.md": "x"})
     life = await living(OBEYS)
@@ -116,6 +117,9 @@ async def test_a_skill_is_loaded_once_into_the_conversation_and_then_pointed_at(
     assert again[1].startswith("# Skill: deploy (source: agent)\n\n") and "Push the button." not in again[1]
     assert '"already_loaded":true' in again[1]
     assert {request.frame.system_prompt for request in life.model.requests} == {before}
+    later = dumps(life.model.requests[-1].conversation)
+    assert later.count("Push the button.") == 1, "it stays, once"
+    assert "skill_unloaded" not in await life.kinds()
     (event,) = await life.events("skill_activated")
     assert event.payload == {
         "skill_id": "deploy",

@@ -106,7 +106,7 @@ class TestMaking:
         refused = [outcome.problem for outcome in outcomes if isinstance(outcome, GitFailed)]
         assert len(made) == 1
         assert set(refused) <= {GitProblem.BRANCH_EXISTS, GitProblem.PATH_EXISTS}
-        assert (await look(made[0])).removable
+        assert (await look(made[0])).clean
 
     def test_processes_of_their_own_keep_out_of_each_others_way(self, project: Project) -> None:
         code = (
@@ -245,7 +245,7 @@ class TestLooking:
     async def test_looking_does_not_wait_for_a_locked_index(self, project: Project) -> None:
         made = await create(project.folder, BRANCH)
         lock(project, "worktrees/holon-task_1/index.lock")
-        assert (await look(made)).removable
+        assert (await look(made)).clean
 
 
 def edit(project: Project, made: Worktree) -> None:

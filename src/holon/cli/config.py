@@ -198,6 +198,6 @@ def _value(settings: Any, key: str, field: str) -> Any:
     if field == "http_addr":
         return f"{settings.http_host}:{settings.http_port}"
     group = key.partition(".")[0]
-    holder = getattr(settings, group) if group in ("limits", "retention") else settings
+    holder = getattr(settings, group) if group in ("limits", "retention", "skills") else settings
     value = getattr(holder, field)
     return str(value) if hasattr(value, "__fspath__") else to_plain(value)

@@ -77,6 +77,7 @@ _SETTINGS = [
         "core.hooksPath=/dev/null",
         "core.fsmonitor=false",
         "core.quotePath=false",
+        "status.showUntrackedFiles=normal",
         "submodule.recurse=false",
         "gc.auto=0",
         "maintenance.auto=false",

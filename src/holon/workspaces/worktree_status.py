@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +46,35 @@ class WorktreeState:
     reason: str | None = None
 
     @property
-    def removable(self) -> bool:
+    def clean(self) -> bool:
+        """It is what it should be, and holds nothing that exists nowhere else."""
         return self.exists and self.matches and not self.dirty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What can be told of a worktree without running git."""
+
+    exists: bool
+    #: The repository's own record of it.
+    admin: Path | None = None
+    #: Its `.git` file leads to that record.
+    linked: bool = False
+    #: A git operation is half done in it.
+    half_done: bool = False
+
+
+def standing(path: Path, common_dir: Path) -> Standing:
+    """Looks at the files that git keeps about a worktree."""
+    admin, exists = admin_dir(common_dir, path), path.is_dir()
+    if admin is None or not exists:
+        return Standing(exists=exists, admin=admin)
+    return Standing(
+        exists=True,
+        admin=admin,
+        linked=_leads_to(path / ".git", admin),
+        half_done=any((admin / name).exists() for name in _UNDER_WAY),
+    )
 
 
 async def status(
@@ -57,37 +83,35 @@ async def status(
     common_dir: Path,
     branch: str,
     base_commit: str | None = None,
-    config: Mapping[str, str] | None = None,
     timeout_s: float = STATUS_TIMEOUT_S,
 ) -> WorktreeState:
     """The state of a worktree of the repository with this common folder; `branch` is the one it should be on."""
-    exists, admin = _look_up(path, common_dir)
-    if not exists:
+    found = standing(path, common_dir)
+    if not found.exists:
         return WorktreeState(path=path, exists=False, reason="its folder is gone")
-    if admin is None:
+    if found.admin is None:
         return WorktreeState(path=path, exists=True, reason="the repository does not know it")
-    where = Repository(git_dir=admin, work_tree=path)
-    filters = await own_filters(where) if config is None else config
+    where = Repository(git_dir=found.admin, work_tree=path)
+    filters = await own_filters(where)
     reported, own_commits = await asyncio.gather(
         git(where, *_STATUS, timeout_s=timeout_s, config=filters), has_own_commits(where, branch, "HEAD")
     )
     on, head, touched = _read(reported)
-    committed = await _committed(where, base_commit, head)
-    linked, half_done = _examine(path, admin)
+    committed = await committed_files(where, base_commit, head)
     return WorktreeState(
         path=path,
         exists=True,
         branch=on,
         head=head,
-        dirty=bool(touched) or own_commits or half_done,
+        dirty=bool(touched) or own_commits or found.half_done,
         changed_files=tuple(sorted({*touched, *committed})),
-        matches=on == branch and linked,
+        matches=on == branch and found.linked,
         reason=_reason(
             (f"it is on {on or 'no branch'} instead of {branch}", on != branch),
-            ("its '.git' file does not lead to its repository", not linked),
+            ("its '.git' file does not lead to its repository", not found.linked),
             (f"{len(touched)} changed or new files", bool(touched)),
             ("commits that no other branch has", own_commits),
-            ("a git operation that is half done", half_done),
+            ("a git operation that is half done", found.half_done),
         ),
     )
 
@@ -123,26 +147,19 @@ def admin_dirs(common_dir: Path) -> list[tuple[Path, Path]]:
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignore-submodules=dirty")
 
 
-async def _committed(where: Repository, base: str | None, head: str | None) -> list[str]:
-    """Files that commits have changed since the worktree was made."""
+async def committed_files(where: Repository, base: str | None, head: str | None) -> list[str]:
+    """Files that commits have changed since a worktree was made."""
     if base is None or head is None or base == head:
         return []
     listing = await git(where, "diff-tree", "-r", "--name-only", "--no-ext-diff", "--no-textconv", "-z", base, head)
     return [name for name in listing.split("\0") if name]
 
 
-def _look_up(path: Path, common_dir: Path) -> tuple[bool, Path | None]:
-    return path.is_dir(), admin_dir(common_dir, path)
-
-
-def _examine(path: Path, admin: Path) -> tuple[bool, bool]:
-    """Whether the worktree leads to its record, and whether an operation is half done in it."""
-    marker = path / ".git"
-    linked = False
+def _leads_to(marker: Path, admin: Path) -> bool:
     with suppress(OSError):
         text = marker.read_text(errors="surrogateescape").rstrip("\n")
-        linked = not marker.is_symlink() and _real(path / text.removeprefix("gitdir: ")) == _real(admin)
-    return linked, any((admin / name).exists() for name in _UNDER_WAY)
+        return not marker.is_symlink() and _real(marker.parent / text.removeprefix("gitdir: ")) == _real(admin)
+    return False
 
 
 def _read(reported: str) -> tuple[str | None, str | None, list[str]]:

@@ -8,10 +8,8 @@ worked in is never removed by force.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +18,16 @@ from holon.workspaces.anchors import Detected, detect
 from holon.workspaces.branches import check_name, placed, session_branch, shelf, task_branch
 from holon.workspaces.git import Repository, git, own_filters
 from holon.workspaces.git_problems import GitFailed, GitProblem
+from holon.workspaces.locks import alone
 from holon.workspaces.worktree_status import (
     STATUS_TIMEOUT_S,
+    Standing,
     WorktreeState,
     admin_dir,
     admin_dirs,
+    committed_files,
     has_own_commits,
+    standing,
     status,
 )
 
@@ -45,8 +47,6 @@ __all__ = [
 
 #: A checkout of a large repository on a slow disk.
 CREATE_TIMEOUT_S = 600.0
-LOCK_TIMEOUT_S = 120.0
-_LOCK_POLL_S = 0.01
 #: Git refused because of what others have made in the meantime, and made nothing itself.
 _SOMEBODY_ELSES = (GitProblem.BRANCH_EXISTS, GitProblem.PATH_EXISTS)
 
@@ -94,12 +94,12 @@ async def create(
 ) -> Worktree:
     """A new branch from `base` (where the repository stands, if it is not named) in a new worktree: all, or nothing."""
     check_name(branch)
-    common, original = await _standing(repo)
+    common, original, head = await _where(repo)
     target = _target(repo, branch, path)
-    async with _alone(common):
+    async with alone(common):
         _refuse_taken(target)
-        commit, filters, _ = await asyncio.gather(
-            _commit(repo, base or "HEAD"), own_filters(repo), _refuse_branch(repo, branch)
+        filters, commit, _ = await asyncio.gather(
+            own_filters(repo), _commit(repo, base, head), _refuse_branch(repo, branch)
         )
         try:
             await git(
@@ -118,25 +118,12 @@ async def create(
 async def remove_if_clean(path: Path, *, common_dir: Path, branch: str, base_commit: str | None = None) -> Cleanup:
     """Removes a worktree and its branch if nothing is lost; otherwise keeps both and says why. Git's errors do not
     come out of here: a task's end does not wait for its worktree."""
-    state = None
     try:
-        repository = Repository(git_dir=common_dir)
-        filters = await own_filters(repository)
-        state = await status(path, common_dir=common_dir, branch=branch, base_commit=base_commit, config=filters)
-        if state.exists and not state.removable:
-            return Cleanup(status=CleanupStatus.RETAINED, state=state, reason=state.reason)
-        async with _alone(common_dir):
-            if admin_dir(common_dir, path):
-                await git(repository, "worktree", "remove", str(path), timeout_s=STATUS_TIMEOUT_S, config=filters)
-            kept = await _delete_branch(repository, branch, state.head)
-            _clear_shelf(path)
+        return await _remove(path, common_dir, branch, base_commit)
     except GitFailed as failed:
         kept_by_git = failed.problem in (GitProblem.WORKTREE_DIRTY, GitProblem.WORKTREE_LOCKED)
         outcome = CleanupStatus.RETAINED if kept_by_git else CleanupStatus.FAILED
-        return Cleanup(status=outcome, state=state, reason=str(failed))
-    if kept:
-        return Cleanup(status=CleanupStatus.RETAINED, state=state, reason=kept)
-    return Cleanup(status=CleanupStatus.REMOVED if state.exists else CleanupStatus.ALREADY_REMOVED, state=state)
+        return Cleanup(status=outcome, reason=str(failed))
 
 
 def adopt(path: Path) -> Detected:
@@ -157,19 +144,23 @@ def managed(anchor: Path, common_dir: Path) -> list[Path]:
     return sorted(place for _, place in admin_dirs(common_dir) if place.parent == own)
 
 
-async def _standing(repo: Path) -> tuple[Path, str]:
-    """The repository's common folder, and the branch it is on: there must be one to come back to."""
+async def _where(repo: Path) -> tuple[Path, str, str]:
+    """The repository's common folder, the branch that it is on (there must be one to come back to), and its commit."""
     try:
         answer = await git(
             repo,
             *("rev-parse", "--is-bare-repository", "--path-format=absolute", "--git-common-dir"),
-            *("--symbolic-full-name", "HEAD"),
+            *("HEAD^{commit}", "--symbolic-full-name", "HEAD"),
         )
     except GitFailed as failed:
-        if failed.problem is GitProblem.UNKNOWN_REVISION:
-            raise _no_commits(repo) from failed
-        raise
-    bare, common, head = answer.splitlines()
+        if failed.problem is not GitProblem.UNKNOWN_REVISION:
+            raise
+        raise GitFailed(
+            GitProblem.NO_COMMITS,
+            f"{repo} has no commit yet, so there is nothing to make a worktree of",
+            hint="make a first commit in it",
+        ) from failed
+    bare, common, commit, head = answer.splitlines()
     if bare == "true":
         raise GitFailed(
             GitProblem.BARE_REPOSITORY,
@@ -182,17 +173,17 @@ async def _standing(repo: Path) -> tuple[Path, str]:
             f"{repo} is on a detached head, so there is no branch to come back to",
             hint="check out a branch in it first: git switch <branch>",
         )
-    return Path(common), head.removeprefix("refs/heads/")
+    return Path(common), head.removeprefix("refs/heads/"), commit
 
 
-async def _commit(repo: Path, base: str) -> str:
+async def _commit(repo: Path, base: str | None, head: str) -> str:
+    if base is None:
+        return head
     try:
         return (await git(repo, "rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}")).strip()
     except GitFailed as failed:
         if failed.problem is not GitProblem.UNKNOWN_REVISION:
             raise
-        if base == "HEAD":
-            raise _no_commits(repo) from failed
         raise GitFailed(
             GitProblem.UNKNOWN_REVISION,
             f"{repo} has no commit {base[:200]!r}",
@@ -220,26 +211,65 @@ async def _undo(repo: Path, common: Path, target: Path, branch: str, commit: str
     _clear_shelf(target)
 
 
-async def _delete_branch(repository: Repository, branch: str, seen: str | None) -> str | None:
-    """Deletes the branch if nothing is lost with it; otherwise says why it stays."""
-    ref = f"refs/heads/{branch}"
-    tip = (await git(repository, "for-each-ref", "--format=%(objectname)", ref)).strip()
-    if not tip:
+async def _remove(path: Path, common_dir: Path, branch: str, base_commit: str | None) -> Cleanup:
+    """Git itself looks for changed files before it removes; the whole state is read only where something is kept."""
+    found, repository = standing(path, common_dir), Repository(git_dir=common_dir)
+    async with alone(common_dir):
+        tip, on, filters = await asyncio.gather(_tip(repository, branch), _branch_of(found), own_filters(repository))
+        own_commits = bool(tip) and await has_own_commits(repository, branch, tip)
+        fits = on == branch and found.linked and not found.half_done
+        if found.exists and (own_commits or not fits):
+            return await _kept(path, common_dir, branch, base_commit)
+        if found.admin is not None:
+            try:
+                await git(repository, "worktree", "remove", str(path), timeout_s=STATUS_TIMEOUT_S, config=filters)
+            except GitFailed as failed:
+                if failed.problem is not GitProblem.WORKTREE_DIRTY:
+                    raise
+                return await _kept(path, common_dir, branch, base_commit, failed)
+        _clear_shelf(path)
+        if own_commits:  # the folder was deleted by somebody, the work in it was not
+            reason = f"branch {branch} has commits that no other branch has"
+            return Cleanup(status=CleanupStatus.RETAINED, reason=reason)
+        await _delete_branch(repository, branch, tip)
+    if not found.exists:
+        return Cleanup(status=CleanupStatus.ALREADY_REMOVED)
+    changed = tuple(await committed_files(repository, base_commit, tip))
+    return Cleanup(
+        status=CleanupStatus.REMOVED,
+        state=WorktreeState(path=path, exists=False, branch=branch, head=tip, changed_files=changed, matches=True),
+    )
+
+
+async def _kept(
+    path: Path, common_dir: Path, branch: str, base_commit: str | None, failed: GitFailed | None = None
+) -> Cleanup:
+    state = await status(path, common_dir=common_dir, branch=branch, base_commit=base_commit)
+    return Cleanup(status=CleanupStatus.RETAINED, state=state, reason=state.reason or str(failed))
+
+
+async def _tip(repository: Repository, branch: str) -> str:
+    return (await git(repository, "for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")).strip()
+
+
+async def _branch_of(found: Standing) -> str | None:
+    """The branch that a worktree is on; none where its head is detached."""
+    if found.admin is None:
         return None
-    if tip != seen and await has_own_commits(repository, branch, tip):
-        return f"branch {branch} has commits that no other branch has"
-    await git(repository, "update-ref", "-d", ref, tip)  # only if it is still there: a commit in between is not lost
+    try:
+        return (await git(Repository(git_dir=found.admin), "symbolic-ref", "--quiet", "--short", "HEAD")).strip()
+    except GitFailed as failed:
+        if failed.problem is GitProblem.OTHER:
+            return None
+        raise
+
+
+async def _delete_branch(repository: Repository, branch: str, tip: str) -> None:
+    """Deletes the branch, but not if it has moved since it was looked at: a commit in between is not lost."""
+    if tip:
+        await git(repository, "update-ref", "-d", f"refs/heads/{branch}", tip)
     if _configures(repository.git_dir / "config", branch):
         await git(repository, "config", "--remove-section", f"branch.{branch}")
-    return None
-
-
-def _no_commits(repo: Path) -> GitFailed:
-    return GitFailed(
-        GitProblem.NO_COMMITS,
-        f"{repo} has no commit yet, so there is nothing to make a worktree of",
-        hint="make a first commit in it",
-    )
 
 
 def _target(repo: Path, branch: str, path: Path | None) -> Path:
@@ -268,38 +298,3 @@ def _configures(config: Path, branch: str) -> bool:
     with suppress(OSError):
         return f'[branch "{branch}"]' in config.read_text(errors="replace")
     return False
-
-
-@asynccontextmanager
-async def _alone(common_dir: Path) -> AsyncIterator[None]:
-    """One at a time makes or removes worktrees of a repository, in this process and in every other one of Holon's."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + LOCK_TIMEOUT_S
-    try:
-        descriptor = os.open(common_dir / "holon-worktrees.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise GitFailed(
-            GitProblem.NOT_A_REPOSITORY,
-            f"{common_dir} cannot be written: {error.strerror}",
-            hint="see whether the repository is still there, and whose it is",
-        ) from error
-    try:
-        while not _locked(descriptor):
-            if clock() > deadline:
-                raise GitFailed(
-                    GitProblem.REPOSITORY_LOCKED,
-                    f"another worktree of {common_dir} has been in the making for {LOCK_TIMEOUT_S:g} s",
-                    hint="try again later",
-                )
-            await asyncio.sleep(_LOCK_POLL_S)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
