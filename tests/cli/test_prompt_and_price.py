@@ -22,7 +22,7 @@ PRICES = {"scripted/": {"prices": {"input": 3.0, "output": 15.0, "cache_read": 0
 def priced() -> Iterator[Cli]:
     """A home with a Holon on it whose models cost something, shared by this module."""
     with a_home() as home:
-        cli = Cli(home.home, {"HOLON_MODELS": json.dumps(PRICES), "HOLON_MODEL_FALLBACKS": "scripted/echo"})
+        cli = Cli(home.home, {"HOLON_MODELS": json.dumps(PRICES), "HOLON_MODEL_FALLBACKS": "scripted/missing"})
         with serving(cli):
             yield cli
 
@@ -33,7 +33,7 @@ def agent(priced: Cli) -> str:
     name = f"agent-{next(_NUMBERS)}"
     priced.json("agent", "create", name)
     (priced.home / "agents" / name / "AGENTS.md").write_text("never say heliotrope")
-    for text in ("hello", "again"):
+    for text in ("hello", "how are you"):
         assert priced("prompt", text, "--agent", name).code == 0
     return name
 
@@ -124,10 +124,12 @@ def test_costs_of_other_days_can_be_asked_for(priced: Cli, agent: str):
 @pytest.mark.spec("RT-083", "RT-085", "RT-086")
 def test_the_model_of_an_agent_is_shown_set_and_cleared(priced: Cli, agent: str):
     assert priced("agent", "model", "get", "--agent", agent).out == (
-        f"agent {agent} uses scripted/actor (the default) from its next turn on; if it fails: scripted/echo\n"
+        f"agent {agent} uses scripted/actor (the default) from its next turn on; if it fails: scripted/missing\n"
     )
     done = priced("agent", "model", "set", "scripted/echo", "--agent", agent)
-    assert done.out == f"agent {agent} uses scripted/echo (its own) from its next turn on\n"
+    assert (
+        done.out == f"agent {agent} uses scripted/echo (its own) from its next turn on; if it fails: scripted/missing\n"
+    )
     assert priced("prompt", "fail please", "--agent", agent).out == "fail please\n", "the other model would have failed"
     assert priced.json("status", "--agent", agent)["model"]["source"] == "agent_override"
     assert priced.json("agent", "model", "clear", "--agent", agent)["model"]["source"] == "runtime_default"
@@ -168,7 +170,7 @@ def test_the_doctor_looks_at_a_running_holon_and_at_a_home_without_one(priced: C
     assert "repeated up to 2 times" in running.out
     found = priced.json("doctor")
     assert found["ok"] is True
-    assert found["models"] == ["scripted/actor", "scripted/echo"]
+    assert found["models"] == ["scripted/actor", "scripted/missing"]
     alone = cli("doctor", HOLON_MODEL="anthropic/claude-opus-5", ANTHROPIC_API_KEY="")
     assert alone.code == 1
     assert re.search(r"model +PROBLEM +provider 'anthropic' has no key: set ANTHROPIC_API_KEY", alone.out)

@@ -417,11 +417,13 @@ def test_a_plan_with_problems_is_not_applied(tmp_path, journal):
     assert not journal.exists()
 
 
-def test_patches_at_the_same_time_lose_nothing(tmp_path, journal):
+@pytest.mark.parametrize("journals", ["one", "one each"])
+def test_patches_at_the_same_time_lose_nothing(tmp_path, journals):
     """Each thread adds its own lines to one file, again and again, and tries once more when another was faster."""
     root = plant(tmp_path / "root", {"log": b"top\nend\n"})
 
     def write(name: str) -> None:
+        journal = tmp_path / ("journal" if journals == "one" else f"journal-{name}")
         for number in range(5):
             while True:
                 last = (root.path / "log").read_bytes().decode().split("\n")[-3]

@@ -41,7 +41,7 @@ def cost(
     written to one, each at its own price; 'from cache' is the share that was read. With --by section the lines are the
     parts of prompts ('holon debug prompt' shows one), and 'output' is what models wrote.
 
-    \\b
+    \b
     Example:
       holon cost --by section --since 2026-03-01
     """

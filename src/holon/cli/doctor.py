@@ -18,7 +18,7 @@ def doctor(seat: Seat) -> None:
     It asks the Holon that runs on the home, whose environment counts; without one it looks by itself. Nothing is sent
     to a provider. Exit codes: 0 all is well, 1 something must be done.
 
-    \\b
+    \b
     Example:
       holon doctor
     """

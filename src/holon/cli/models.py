@@ -19,7 +19,7 @@ def models(seat: Seat) -> None:
     A line is about all models whose names begin like it. Figures are as published on their date; 'models' in
     config.json adds to the table. Works with and without a running Holon.
 
-    \\b
+    \b
     Example:
       holon models
     """

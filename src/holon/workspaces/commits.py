@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from holon.core.errors import AgentError
 from holon.core.ids import new_id
-from holon.workspaces.journal import Blocked, Entry, Journal, OpenPatch, locked
+from holon.workspaces.journal import Blocked, Entry, Journal, OpenPatch, alone_in, locked
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 from holon.workspaces.snapshots import Snapshot, digest, digest_at
 from holon.workspaces.steps import Step
@@ -40,9 +40,9 @@ class Change:
 
 
 def commit(root: ExecutionRoot, changes: Sequence[Change], journal_dir: Path) -> None:
-    """All changes, or none and an error. Waits while another patch uses the same journal folder."""
+    """All changes, or none and an error. Waits for another patch in the same root or with the same journal folder."""
     try:
-        with locked(journal_dir):
+        with locked(journal_dir), alone_in(root):
             _commit(root, changes, journal_dir)
     except OSError as error:
         raise _explained(error, left=[]) from error

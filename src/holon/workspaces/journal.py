@@ -205,6 +205,16 @@ def locked(journal_dir: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def alone_in(root: ExecutionRoot) -> Iterator[None]:
+    """No other patch in this root, whichever journal it has. Best effort: some network disks do not lock folders, and
+    there a file that another patch has changed is noticed, but not prevented from changing at the last moment."""
+    with root.folder(PurePosixPath()) as folder:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+
+
 def _sync(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from holon.core.codec import InvalidShape, Record
-from holon.workspaces.journal import OPEN, Blocked, Journal, OpenPatch, Phase, locked
+from holon.workspaces.journal import OPEN, Blocked, Journal, OpenPatch, Phase, alone_in, locked
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 
 
@@ -68,10 +68,12 @@ def _recover(journal: Journal) -> Recovery:
             RecoveryOutcome.ROOT_GONE, f"the execution root is gone; the journal is kept as {journal.path.name}"
         )
     try:
-        if journal.phase is Phase.DONE or _went_on(patch):
-            patch.close()
-            return settled(RecoveryOutcome.COMPLETED, "the patch was completed: all files are new")
-        if left := patch.take_back():
+        with alone_in(patch.root):
+            if journal.phase is Phase.DONE or _went_on(patch):
+                patch.close()
+                return settled(RecoveryOutcome.COMPLETED, "the patch was completed: all files are new")
+            left = patch.take_back()
+        if left:
             words = "others have changed these files, so they stay as they are; their old contents lie beside them"
             return settled(RecoveryOutcome.CONFLICT, f"{words}; the journal is kept as {journal.path.name}", left)
         return settled(RecoveryOutcome.ROLLED_BACK, "the patch was taken back: all files are as before")
