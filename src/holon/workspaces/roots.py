@@ -12,7 +12,7 @@ import os
 import stat
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from holon.core.errors import AgentError
@@ -74,7 +74,8 @@ class ExecutionRoot:
                 descriptor = inner
             yield descriptor
         finally:
-            os.close(descriptor)
+            with suppress(OSError):  # it was only read: nothing can be lost any more
+                os.close(descriptor)
 
     def _relative(self, given: str, field: str) -> PurePosixPath:
         self._refuse_spelling(given, field)
