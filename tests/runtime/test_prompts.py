@@ -320,6 +320,37 @@ async def test_where_an_agent_acts_and_which_instructions_it_has_is_shown_withou
     assert origins["contract"] == "holon.context.policy"
 
 
+@pytest.mark.spec("RT-228", "RT-229")
+async def test_in_a_project_the_root_the_policy_and_the_instructions_of_both_places_are_shown(
+    living: Opens, tmp_path: Path
+) -> None:
+    life = await living()
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "CLAUDE.md").write_text("run make heliotrope")
+    (tmp_path / "agents" / "main" / "AGENTS.md").write_text("be brief")
+    entered = await life.host.housing.enter("main", project, surface=SURFACE)
+    view = await life.host.inspection.prompt("main")
+    execution = view.execution
+    assert view.agent_home == str(tmp_path / "agents" / "main")
+    assert execution.workspace_id == entered.active.workspace_id != "agent_home"
+    assert (execution.workspace_anchor, execution.execution_root, execution.cwd) == (str(project),) * 3
+    assert (execution.policy.backend, execution.policy.process_execution_exposed) == ("host_local", True)
+    loaded = view.loaded_agents_md
+    assert loaded == (await life.host.views.summary()).loaded_agents_md
+    assert loaded.agent_source is not None
+    assert loaded.workspace_source is not None
+    assert (loaded.agent_source.scope, loaded.agent_source.kind) == ("agent", "agents_md")
+    assert (loaded.workspace_source.scope, loaded.workspace_source.kind, loaded.workspace_source.path) == (
+        "workspace",
+        "claude_md_fallback",
+        str(project / "CLAUDE.md"),
+    )
+    assert "heliotrope" not in dumps(view)
+    origins = {section.source: section.origin for section in view.sections}
+    assert origins["workspace_instructions"] == str(project / "CLAUDE.md")
+
+
 async def test_a_prompt_never_holds_the_agents_trigger(living: Opens) -> None:
     life = await living()
     capability = await life.host.triggers.reveal("main", surface=SURFACE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,6 +142,21 @@ def test_the_line_that_differs_is_told_however_far_down_it_is():
     body = "".join(f" value_{n} = {n}\n" for n in range(5, 45)).replace(" value_31 = 31\n", " value_31 = 13\n")
     ((_, message),) = remarks(f"@@ -5,41 +5,40 @@\n{body}-value_45 = 45\n", content)
     assert "40 of 41 lines are the same: line 31: expected 'value_31 = 13', the file has 'value_31 = 31'" in message
+
+
+def test_the_line_that_differs_is_told_in_a_very_long_hunk():
+    content = "".join(f"value_{n} = {n}\n" for n in range(1, 2_001))
+    body = "".join(f" value_{n} = {n}\n" for n in range(5, 1_000)).replace("value_900 = 900\n", "value_900 = 9\n")
+    ((_, message),) = remarks(f"@@\n{body}-value_1000 = 1000\n", content)
+    assert "closest is line 5, where 995 of 996 lines are the same: line 900: expected 'value_900 = 9'" in message
+
+
+def test_lines_that_stand_in_the_wrong_place_are_told_with_the_reason():
+    ((_, message),) = remarks("@@ c @@\n-a\n+x\n b\n", "a\nb\nc\n")
+    assert "its lines stand at line 1, but not after the line that its @@ names" in message
+    (hunk,) = hunks("@@\n-a\n+x\n b\n")
+    placement = place([replace(hunk, at_end=True)], split(b"a\nb\nc\n"))
+    assert "its lines stand at line 1, but the file goes on after them" in placement.misfits[0].message
 
 
 def test_quotes_that_only_look_alike_are_shown_as_codes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -32,11 +33,20 @@ from holon.workspaces.roots import ExecutionRoot
 Notice = Callable[[CallContext, Sequence[tuple[str, Path]]], Callable[[Tx], None] | None]
 
 
+log = logging.getLogger("holon.hands")
+
+
 class Hands:
     def __init__(
-        self, store: Store, housing: Housing, commands: CommandTasks, default_tokens: int, max_tokens: int
+        self,
+        store: Store,
+        housing: Housing,
+        commands: CommandTasks,
+        journal: Path,
+        default_tokens: int,
+        max_tokens: int,
     ) -> None:
-        self._store, self._housing, self._commands = store, housing, commands
+        self._store, self._housing, self._commands, self._journal = store, housing, commands, journal
         self._default_tokens, self._max_tokens = default_tokens, max_tokens
         #: Looks at commands that ended well, with their folders; what it finds is committed with their result.
         self.notice: Notice | None = None
@@ -83,16 +93,19 @@ class Hands:
         ]
         return await self._noticed(context, done, ToolOutcome(content=f"{content}\n{text}", summary=summary))
 
+    async def recover(self) -> None:
+        """Completes or takes back a patch that a crash left half done, before any agent looks at its files."""
+        if self._journal.is_dir():
+            for found in await asyncio.to_thread(patches.recover, self._journal):
+                log.warning("a patch that a crash interrupted in %s: %s", found.root, found.outcome)
+
     async def patch(self, context: CallContext, asked: PatchInput) -> ToolOutcome:
         """`ApplyPatch`: all of it or nothing, inside the execution root."""
         place = await self._housing.place(context.agent)
-        journal = Path(context.agent.agent_home) / ".holon" / "patches"
 
         def apply() -> patches.PatchResult:
-            journal.mkdir(parents=True, exist_ok=True)
-            plan = patches.check(patches.parse(asked.patch), ExecutionRoot(place.root))
-            plan.refuse_problems()
-            return patches.apply(plan, journal)
+            self._journal.mkdir(parents=True, exist_ok=True)
+            return patches.apply(patches.check(patches.parse(asked.patch), ExecutionRoot(place.root)), self._journal)
 
         result = await asyncio.to_thread(apply)
         return ToolOutcome(content=dumps({"ok": True, **to_plain(result)}), summary=result.summary_text or "patched")

@@ -89,14 +89,19 @@ class Host:
             settings.home, settings.providers, models=self.models
         )
         self.guiding = Guiding(settings.agents_dir)
-        self.views = Views(store, settings, self.guiding)
-        self.agents = Directory(store, settings.agents_dir, default, self._kick)
-        self.children = Children(self.agents, self.views, settings.agents_dir, limits, store.clock.now_ms)
         secrets = [settings.control_token] if settings.control_token else []
         self.housing = Housing(store, settings.home, settings.backend, secrets)
+        self.views = Views(store, settings, self.guiding, self.housing)
+        self.agents = Directory(store, settings.agents_dir, default, self._kick)
+        self.children = Children(self.agents, self.views, settings.agents_dir, limits, store.clock.now_ms)
         self.commands = CommandTasks(store, CommandRunner(settings.home / "run"), limits, self._kick)
-        hands = Hands(
-            store, self.housing, self.commands, settings.default_tool_output_tokens, settings.max_tool_output_tokens
+        hands = self._hands = Hands(
+            store,
+            self.housing,
+            self.commands,
+            settings.home / "state" / "patches",
+            settings.default_tool_output_tokens,
+            settings.max_tool_output_tokens,
         )
         self.overseer = Overseer(store, self.commands, limits, self._kick, self._abort_live)
         self.skills = Skilling(store, self.models, settings.agents_dir, default, settings.skills, settings.user_home)
@@ -212,6 +217,7 @@ class Host:
         self.events.start()
         recovered = await self.store.write(self._recover, at=Transition.HOST_RECOVER)
         await self.agents.ensure_default()
+        await self._hands.recover()
         await self.commands.recover()
         for turn in recovered.resume:
             self.dispatcher.take_up(turn)

@@ -14,7 +14,7 @@ from holon.core.clock import moment
 from holon.core.codec import Record, dumps, to_plain
 from holon.core.event_kinds import WorkspaceDetached, WorkspaceUsed, WorktreeCreated
 from holon.core.ids import new_id
-from holon.core.policy import ExecutionPolicy, ExecutionProfile
+from holon.core.policy import ExecutionPolicy, ExecutionProfile, ExecutionSnapshot
 from holon.core.transitions import Transition
 from holon.core.workspaces import (
     AGENT_HOME,
@@ -86,6 +86,31 @@ class Housing:
             self._anchors[agent_id] = Path(active.workspace_anchor) if active else None
         return self._anchors[agent_id]
 
+    def backing(self) -> tuple[ExecutionProfile, ExecutionPolicy]:
+        """Which tools exist on this machine, and what holds for them."""
+        chosen = choose(self._choice, probe()) if self._choice is not BackendChoice.HOST_LOCAL else None
+        backend = chosen.backend if chosen else ExecutionBackend.HOST_LOCAL
+        sandboxed = backend is ExecutionBackend.SANDBOXED
+        return (
+            profile_for(backend, self._options),
+            policy_for(backend, self._options, probe() if sandboxed else None),
+        )
+
+    def snapshot(self, agent: AgentIdentity, state: AgentState) -> ExecutionSnapshot:
+        """Where the agent would act now, as it is stored, and under which policy. Without a project it is its home."""
+        profile, policy = self.backing()
+        active = state.active_workspace or anchors.agent_home(Path(agent.agent_home)).entered()
+        return ExecutionSnapshot(
+            profile=profile,
+            policy=policy,
+            workspace_id=active.workspace_id,
+            workspace_anchor=active.workspace_anchor,
+            execution_root=active.execution_root,
+            cwd=active.cwd,
+            execution_root_id=active.execution_root_id,
+            projection_kind=active.projection_kind,
+        )
+
     async def place(self, agent: AgentIdentity) -> Place:
         """The agent's workspace as it is on disk now: a root that vanished is given up for home."""
         state = await self._store.read(lambda tx: _state(tx, agent.agent_id))
@@ -93,11 +118,8 @@ class Housing:
         active = state.active_workspace or home.entered()
         if active.workspace_id != AGENT_HOME:
             active, _ = anchors.after_restart(active, home)
-        chosen = choose(self._choice, probe()) if self._choice is not BackendChoice.HOST_LOCAL else None
-        backend = chosen.backend if chosen else ExecutionBackend.HOST_LOCAL
-        sandboxed = backend is ExecutionBackend.SANDBOXED
-        profile = profile_for(backend, self._options)
-        policy = policy_for(backend, self._options, probe() if sandboxed else None)
+        profile, policy = self.backing()
+        sandboxed = policy.backend == ExecutionBackend.SANDBOXED
         env = command_environment(
             Surroundings(
                 agent_id=agent.agent_id,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
 
 from holon.core.agents import (
-    AgentIdentity,
     AgentListEntry,
-    AgentState,
     AgentSummary,
     ChildSummary,
     PostureView,
@@ -23,7 +22,7 @@ from holon.core.codec import Input, Record, to_plain
 from holon.core.errors import InvalidInput, NotFound
 from holon.core.events import EventEnvelope
 from holon.core.messages import MessageEnvelope, QueueEntry
-from holon.core.policy import ExecutionPolicy, ExecutionSnapshot
+from holon.core.policy import ExecutionSnapshot
 from holon.core.tasks import TaskRecord
 from holon.core.timers import Timer
 from holon.core.transcripts import TranscriptEntry
@@ -33,6 +32,7 @@ from holon.core.usage import AgentTokenUsage, TokenUsage
 from holon.runtime.admission import require_agent
 from holon.runtime.following import check_cursor
 from holon.runtime.guiding import Guiding
+from holon.runtime.housing import Housing
 from holon.runtime.latency import TurnLatency, latencies
 from holon.runtime.modelling import model_state
 from holon.runtime.posture import PostureFacts, lifecycle_hint, scheduling_posture
@@ -96,8 +96,8 @@ class MessageStatus(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Views:
-    def __init__(self, store: Store, settings: Settings, guiding: Guiding) -> None:
-        self._store, self._settings, self._guiding = store, settings, guiding
+    def __init__(self, store: Store, settings: Settings, guiding: Guiding, housing: Housing) -> None:
+        self._store, self._settings, self._guiding, self._housing = store, settings, guiding, housing
 
     async def agents(self) -> list[AgentListEntry]:
         """Public agents, a line each."""
@@ -160,6 +160,7 @@ class Views:
         identity, state = stored.identity, stored.state
         closure = read_closure(tx, state)
         trigger = triggers.active(tx, identity.agent_id)
+        anchor = Path(state.active_workspace.workspace_anchor) if state.active_workspace else None
         return AgentSummary(
             identity=identity,
             agent=state,
@@ -173,12 +174,12 @@ class Views:
                 total_model_rounds=state.total_model_rounds,
                 last_turn=state.last_turn_token_usage,
             ),
-            execution=_execution(identity, state),
+            execution=self._housing.snapshot(identity, state),
             active_task_count=len(state.active_task_ids),
             active_timer_count=len(timers.of_agent(tx, identity.agent_id, active_only=True, limit=1_000)),
             active_external_triggers=[summary_of(trigger)] if trigger else [],
             newest_event_seq=stored.counters.event_seq,
-            loaded_agents_md=self._guiding.sources(identity.agent_id),
+            loaded_agents_md=self._guiding.sources(identity.agent_id, anchor),
             active_children=_children(tx, identity.agent_id),
         )
 
@@ -279,20 +280,6 @@ def _posture(stored: StoredAgent, closure: ClosureDecision) -> PostureView:
             queued=stored.counters.pending,
             run_id=stored.state.current_run_id,
         )
-    )
-
-
-def _execution(identity: AgentIdentity, state: AgentState) -> ExecutionSnapshot:
-    """Without a project the agent's own home is where it would act."""
-    root = identity.agent_home
-    return ExecutionSnapshot(
-        profile=state.execution_profile,
-        policy=ExecutionPolicy(),
-        workspace_id=state.active_workspace_id,
-        workspace_anchor=root,
-        execution_root=root,
-        cwd=state.cwd or root,
-        projection_kind="canonical_root",
     )
 
 
