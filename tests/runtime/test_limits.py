@@ -157,7 +157,7 @@ async def test_an_agent_that_drives_itself_on_waits_longer_and_longer(living: Op
 
 
 async def test_the_pause_ends_by_itself(living: Opens) -> None:
-    life = await living(SELF_DRIVEN, limits=Limits(self_turns_free=1, self_turns=2, self_turn_backoff_cap_ms=20))
+    life = await living(SELF_DRIVEN, limits=Limits(self_turns_free=1, self_turns=2, self_turn_backoff_cap_ms=800))
     await life.ask("begin")
 
     async def all_met() -> bool:
