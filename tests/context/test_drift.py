@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holon.context.drift import Chain, Drift, find_drift
+from holon.context.drift import Breach, Chain, Drift, find_breach, find_drift
 
 BLOCKS = st.lists(st.tuples(st.sampled_from(["policy", "tools", "inputs"]), st.text(max_size=8)), max_size=40)
 
@@ -45,3 +45,26 @@ def test_tokens_are_summed_by_source_in_the_order_of_the_prompt() -> None:
     chain = chain_of([("tools", "abc"), ("policy", "ab"), ("inputs", "a"), ("policy", "a")])
     assert chain.tokens == {"tools": 3, "policy": 3, "inputs": 1}
     assert list(chain.tokens) == ["tools", "policy", "inputs"]
+
+
+@given(blocks=BLOCKS.filter(bool), data=st.data())
+def test_what_the_books_know_of_earlier_requests_holds_the_first_difference_between_two_of_them(
+    blocks: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    lengths = sorted(data.draw(st.sets(st.integers(1, len(blocks)), min_size=1)))
+    known = [(length, chain_of(blocks[:length]).head) for length in lengths]
+    assert find_breach(chain_of(blocks), known) is None
+    position = data.draw(st.integers(0, len(blocks) - 1))
+    changed = [*blocks]
+    changed[position] = ("memory", blocks[position][1] + "!")
+    expected = None
+    if position < lengths[-1]:
+        first = max((length for length in lengths if length <= position), default=0)
+        expected = Breach(first, min(length for length in lengths if length > position) - 1)
+    assert find_breach(chain_of(changed), known) == expected
+
+
+def test_a_prompt_that_is_shorter_than_it_was_sent_is_broken_at_its_end() -> None:
+    blocks = [("policy", "a"), ("inputs", "b"), ("answers", "c")]
+    known = [(2, chain_of(blocks[:2]).head), (3, chain_of(blocks).head)]
+    assert find_breach(chain_of(blocks[:2]), known) == Breach(2, 2)

@@ -18,6 +18,7 @@ from holon.cli.streams import PATIENCE_S, follow
 from holon.core.agents import AgentSummary
 from holon.core.codec import from_plain, to_plain
 from holon.core.events import EventCategory, EventEnvelope
+from holon.core.guidance import GuidanceSource
 from holon.core.presentation import DisplayMode, Presentation, present
 
 #: How far back `tail` reads for enough to show: pages of the event log, newest first.
@@ -175,7 +176,7 @@ def _status_fields(summary: AgentSummary) -> list[tuple[str, str | None]]:
         ("until", local_time(state.sleeping_until)),
         ("queue", f"{state.pending} waiting"),
         ("run", state.current_run_id),
-        ("model", summary.model.effective_model),
+        ("model", summary.model.effective_model + (" (its own)" if summary.model.override_model else "")),
         (
             "used",
             f"turns {state.turn_index:,}, rounds {usage.total_model_rounds:,}, tokens {usage.total.total_tokens:,}",
@@ -194,7 +195,13 @@ def _status_fields(summary: AgentSummary) -> list[tuple[str, str | None]]:
             f"{len(summary.active_external_triggers)} triggers",
         ),
         ("home", identity.agent_home),
+        ("instructions", ", ".join(source.path for source in _instructions(summary))),
     ]
+
+
+def _instructions(summary: AgentSummary) -> list[GuidanceSource]:
+    loaded = summary.loaded_agents_md
+    return [source for source in (loaded.agent_source, loaded.workspace_source) if source and not source.problem]
 
 
 def _newest_presented(

@@ -22,12 +22,13 @@ Made by `python -m holon.cli.reference`; do not edit it by hand.
 Look in this order. Each step shows more than the one before, and needs more to work.
 
 1. `holon run --json TEXT` does one turn without a daemon and prints what came of it: `final_status`, `token_usage`,
-   `provider_attempt_timeline`, and `failure_artifact` if it failed.
+   `provider_attempt_timeline`, and `failure_artifact` if it failed. `holon doctor` says what is missing before anything
+   is sent.
 2. `holon daemon status` says whether a Holon runs on this home, and how it is. *(In a later release.)*
 3. `holon daemon logs` shows the end of its log. *(In a later release.)*
 4. `holon status`, `holon tail` and `holon transcript` show one agent: where it stands, what it said to people, and what
    was said to and by its model, with every retry and fallback. `holon events` shows its raw log, `holon debug latency`
-   where its time went.
+   where its time went, `holon debug prompt` what its model is shown, `holon cost` what it spent.
 5. `holon tui` shows all of this live. *(In a later release.)*
 6. `holon serve` in the foreground shows the runtime itself, with `HOLON_DEBUG=1` also its tracebacks.
 

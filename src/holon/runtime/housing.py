@@ -97,18 +97,18 @@ class Housing:
         )
 
     def snapshot(self, agent: AgentIdentity, state: AgentState) -> ExecutionSnapshot:
-        """Where the agent would act now, as it is stored, and under which policy. Without a project it is its home."""
+        """Where the agent would act now, as it is stored, and under which policy. The disk is not looked at."""
         profile, policy = self.backing()
-        active = state.active_workspace or anchors.agent_home(Path(agent.agent_home)).entered()
+        active, home = state.active_workspace, agent.agent_home
         return ExecutionSnapshot(
             profile=profile,
             policy=policy,
-            workspace_id=active.workspace_id,
-            workspace_anchor=active.workspace_anchor,
-            execution_root=active.execution_root,
-            cwd=active.cwd,
-            execution_root_id=active.execution_root_id,
-            projection_kind=active.projection_kind,
+            workspace_id=active.workspace_id if active else AGENT_HOME,
+            workspace_anchor=active.workspace_anchor if active else home,
+            execution_root=active.execution_root if active else home,
+            cwd=active.cwd if active else state.cwd or home,
+            execution_root_id=active.execution_root_id if active else None,
+            projection_kind=active.projection_kind if active else ProjectionKind.CANONICAL_ROOT,
         )
 
     async def place(self, agent: AgentIdentity) -> Place:

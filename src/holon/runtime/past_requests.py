@@ -78,84 +78,6 @@ class PromptDiff(Record, frozen=True, kw_only=True, omit_defaults=False):
     drifts: list[DriftView]
 
 
-def find_call(tx: Tx, agent_id: str, number: int) -> CallRecord:
-    found = calls.get(tx, agent_id, number)
-    if found is None:
-        newest = calls.newest(tx, agent_id)
-        raise NotFound(
-            f"agent {agent_id!r} has no call {number} in its ledger",
-            hint=f"its newest call is {newest.seq}; retention takes the oldest" if newest else "it has made none yet",
-        )
-    return found
-
-
-def stored_request(tx: Tx, call: CallRecord) -> tuple[Epoch, Window]:
-    """The epoch and the window of a call, as they are stored."""
-    epoch = epochs.get(tx, call.agent_id, call.epoch, Epoch)
-    if epoch is None:
-        raise NotFound(
-            f"the prompt of call {call.seq} is gone: retention took epoch {call.epoch}",
-            hint="its cost is still in 'holon cost'; ask for a newer call",
-        )
-    entries = transcript.after(tx, call.agent_id, epoch.after_seq, limit=max(0, call.upto_seq - epoch.after_seq))
-    entries = [entry for entry in entries if entry.seq <= call.upto_seq]
-    messages = queue.messages(tx, [entry.related_message_id for entry in entries if entry.related_message_id])
-    return epoch, window_of(entries, messages, after_seq=epoch.after_seq, newest_seq=call.upto_seq)
-
-
-def verify(tx: Tx, call: CallRecord, epoch: Epoch, window: Window, chain: Chain) -> Verification:
-    if len(chain.links) == call.blocks and chain.head == call.chain:
-        return Verification(verified=True)
-    missing = call.upto_seq - epoch.after_seq - len(window.entries)
-    breach = locate_breach(tx, epoch, chain, call.seq)
-    position, source = (breach.position, breach.source) if breach else (0, "(stored prompt)")
-    reason = f"; retention took {missing} of its entries" if missing > 0 else ""
-    return Verification(
-        verified=False,
-        difference=f"the first difference is block {position}, {source}{reason}",
-        position=position,
-        source=source,
-    )
-
-
-def _drifts(tx: Tx, agent_id: str) -> list[DriftView]:
-    return [
-        DriftView(
-            event_seq=event.event_seq,
-            ts=event.created_at,
-            position=event.payload["position"],
-            source=event.payload["source"],
-            lost_tokens=event.payload["lost_tokens"],
-            lost_dollars=event.payload["lost_nanodollars"] / 1e9,
-        )
-        for event in events.newest_of(tx, agent_id, "prompt_drift", limit=MAX_DRIFTS)
-    ]
-
-
-def chain_of(epoch: Epoch, items: Iterable[WindowItem]) -> Chain:
-    """The chain over a whole request."""
-    chain = head_chain(epoch)
-    for entry in items:
-        chain.add(entry.source, dumps(entry.item), tokens_of(entry.item))
-    return chain
-
-
-def call_view(call: CallRecord) -> CallView:
-    total = call.buckets.total
-    return CallView(
-        call=call.seq,
-        created_at=call.created_at,
-        turn_id=call.turn_id,
-        model=call.model_ref,
-        epoch=call.epoch,
-        blocks=call.blocks,
-        buckets=call.buckets,
-        output=call.output,
-        dollars=call.nanodollars / 1e9,
-        hit_coverage=call.buckets.read / total if total else None,
-    )
-
-
 def compare(tx: Tx, agent_id: str, number: int | None) -> PromptDiff:
     """A call and the one before it: the newest two, unless one is named."""
     require_agent(tx, agent_id)
@@ -233,3 +155,81 @@ def _extension(older: CallRecord, newer: CallRecord, chain: Chain) -> str:
     added = chain.links[older.blocks :]
     tokens = sum(link.tokens for link in added)
     return f"call {newer.seq} extends call {older.seq} by {len(added)} blocks, {tokens:,} tokens"
+
+
+def find_call(tx: Tx, agent_id: str, number: int) -> CallRecord:
+    found = calls.get(tx, agent_id, number)
+    if found is None:
+        newest = calls.newest(tx, agent_id)
+        raise NotFound(
+            f"agent {agent_id!r} has no call {number} in its ledger",
+            hint=f"its newest call is {newest.seq}; retention takes the oldest" if newest else "it has made none yet",
+        )
+    return found
+
+
+def stored_request(tx: Tx, call: CallRecord) -> tuple[Epoch, Window]:
+    """The epoch and the window of a call, as they are stored."""
+    epoch = epochs.get(tx, call.agent_id, call.epoch, Epoch)
+    if epoch is None:
+        raise NotFound(
+            f"the prompt of call {call.seq} is gone: retention took epoch {call.epoch}",
+            hint="its cost is still in 'holon cost'; ask for a newer call",
+        )
+    entries = transcript.after(tx, call.agent_id, epoch.after_seq, limit=max(0, call.upto_seq - epoch.after_seq))
+    entries = [entry for entry in entries if entry.seq <= call.upto_seq]
+    messages = queue.messages(tx, [entry.related_message_id for entry in entries if entry.related_message_id])
+    return epoch, window_of(entries, messages, after_seq=epoch.after_seq, newest_seq=call.upto_seq)
+
+
+def verify(tx: Tx, call: CallRecord, epoch: Epoch, window: Window, chain: Chain) -> Verification:
+    if len(chain.links) == call.blocks and chain.head == call.chain:
+        return Verification(verified=True)
+    missing = call.upto_seq - epoch.after_seq - len(window.entries)
+    breach = locate_breach(tx, epoch, chain, call.seq)
+    position, source = (breach.position, breach.source) if breach else (0, "(stored prompt)")
+    reason = f"; retention took {missing} of its entries" if missing > 0 else ""
+    return Verification(
+        verified=False,
+        difference=f"the first difference is block {position}, {source}{reason}",
+        position=position,
+        source=source,
+    )
+
+
+def _drifts(tx: Tx, agent_id: str) -> list[DriftView]:
+    return [
+        DriftView(
+            event_seq=event.event_seq,
+            ts=event.created_at,
+            position=event.payload["position"],
+            source=event.payload["source"],
+            lost_tokens=event.payload["lost_tokens"],
+            lost_dollars=event.payload["lost_nanodollars"] / 1e9,
+        )
+        for event in events.newest_of(tx, agent_id, "prompt_drift", limit=MAX_DRIFTS)
+    ]
+
+
+def chain_of(epoch: Epoch, items: Iterable[WindowItem]) -> Chain:
+    """The chain over a whole request."""
+    chain = head_chain(epoch)
+    for entry in items:
+        chain.add(entry.source, dumps(entry.item), tokens_of(entry.item))
+    return chain
+
+
+def call_view(call: CallRecord) -> CallView:
+    total = call.buckets.total
+    return CallView(
+        call=call.seq,
+        created_at=call.created_at,
+        turn_id=call.turn_id,
+        model=call.model_ref,
+        epoch=call.epoch,
+        blocks=call.blocks,
+        buckets=call.buckets,
+        output=call.output,
+        dollars=call.nanodollars / 1e9,
+        hit_coverage=call.buckets.read / total if total else None,
+    )
