@@ -20,7 +20,7 @@ import msgspec
 from holon.context.window import Window, WindowItem
 from holon.core.agents import AgentIdentity
 from holon.core.codec import loads, to_plain
-from holon.core.conversation import tool_uses
+from holon.core.conversation import TextBlock, tool_uses
 from holon.core.errors import HolonError, StoreUnavailable
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
@@ -68,6 +68,11 @@ class LiveTurn:
     doing: str = "beginning"
     #: It has ended and nothing waits for its agent; what comes from now on announces itself.
     at_rest: bool = False
+
+    def hear(self, piece: TextBlock) -> None:
+        """A piece of the answer arrives: the model is at work, whatever the round takes."""
+        self.progress_at = time.monotonic()
+        self.doing = f"answering: …{' '.join(piece.text.split())[-60:]}"
 
     def abort(self) -> None:
         self.aborting = True
@@ -122,7 +127,13 @@ class TurnDriver:
         live.doing = f"waiting for {live.turn.model}, round {live.turn.round}"
         outcome: RoundOutcome | None = await self._outside(
             live,
-            run_round(request, candidates, policy=self._providers.policy, timeout_ms=self._limits.round_timeout_ms),
+            run_round(
+                request,
+                candidates,
+                policy=self._providers.policy,
+                timeout_ms=self._limits.round_timeout_ms,
+                on_progress=live.hear,
+            ),
         )
         if outcome is None:
             return None
