@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 
@@ -239,3 +240,12 @@ def _denied(profile: ExecutionProfile, policy: ExecutionPolicy) -> set[Action]:
         except ToolDenied:
             denied.add(action)
     return denied
+
+
+def test_the_page_says_what_the_policy_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "workspaces.md").read_text()
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| `(\w+)` \| `(\w+)`", page, flags=re.MULTILINE)
+    said = {name: levels for names, *levels in rows for name in re.findall(r"\w+", names)}
+    host = to_plain(policy_for(HOST, PolicyOptions()).process_execution)
+    confined = to_plain(policy_for(SANDBOXED, PolicyOptions(), WORKS).process_execution)
+    assert said == {name: [host[name], confined[name]] for name in host}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -369,6 +370,19 @@ class TestRemoving:
         assert (done.status, project.branches()) == (CleanupStatus.RETAINED, [BRANCH, "main"])
         assert managed(project.folder, project.common_dir) == []
 
+    async def test_one_whose_creation_was_killed_leaves_no_trace(
+        self, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slow = SlowCheckout(project, tmp_path, monkeypatch)
+        before = project.everything()
+        await asyncio.to_thread(kill_in_the_middle, project, slow)
+        path = placed(project.folder, BRANCH)
+        assert managed(project.folder, project.common_dir) == [path]
+        done = await remove_if_clean(path, common_dir=project.common_dir, branch=BRANCH)
+        assert done.status is CleanupStatus.REMOVED
+        assert project.everything() == before
+        assert not path.parent.exists()
+
     async def test_removing_twice_is_the_same_as_once(self, project: Project) -> None:
         made = await create(project.folder, BRANCH)
         assert [(await clear(made)).status for _ in range(2)] == [CleanupStatus.REMOVED, CleanupStatus.ALREADY_REMOVED]
@@ -545,6 +559,20 @@ class TestExplaining:
         with pytest.raises(GitFailed) as caught:
             await create(project.folder, BRANCH)
         assert caught.value.problem is GitProblem.MISSING_PROGRAM
+
+
+def kill_in_the_middle(project: Project, slow: SlowCheckout) -> None:
+    """The runtime and git die at once, as when the machine loses power."""
+    code = (
+        "import asyncio, sys; from pathlib import Path; from holon.workspaces.worktrees import create;"
+        f"asyncio.run(create(Path(sys.argv[1]), {BRANCH!r}))"
+    )
+    runtime = subprocess.Popen([sys.executable, "-c", code, project.folder])
+    slow.wait_until_it_hangs()
+    runtime.kill()
+    runtime.wait()
+    for pid in slow.living():
+        os.killpg(os.getpgid(pid), signal.SIGKILL)
 
 
 def dangling(path: Path) -> None:

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -250,13 +250,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _problem(found: SandboxProbe) -> str | None:
     """What keeps this bubblewrap from making a sandbox."""
     with tempfile.TemporaryDirectory(prefix="holon-sandbox-", dir="/tmp") as folder:
-        prefix = argv_prefix(SandboxSpec(root=Path(folder), cwd=Path(folder), group="probe"), found)
+        # Groups were tried when they were looked for.
+        prefix = argv_prefix(SandboxSpec(root=Path(folder), cwd=Path(folder)), replace(found, groups=NO_GROUPS))
         try:
             answer = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=30, cwd="/")
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
-        finally:
-            cgroups.clear(found.groups, "probe")
     if answer.returncode == 0:
         return None
     said = answer.stderr.strip() or f"it ended with {answer.returncode}"

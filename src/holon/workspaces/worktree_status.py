@@ -62,18 +62,21 @@ class Standing:
     linked: bool = False
     #: A git operation is half done in it.
     half_done: bool = False
+    #: Its creation did not come to an end: whoever made it was killed, and nobody was told of it.
+    half_made: bool = False
 
 
 def standing(path: Path, common_dir: Path) -> Standing:
     """Looks at the files that git keeps about a worktree."""
     admin, exists = admin_dir(common_dir, path), path.is_dir()
     if admin is None or not exists:
-        return Standing(exists=exists, admin=admin)
+        return Standing(exists=exists, admin=admin, half_made=_half_made(admin))
     return Standing(
         exists=True,
         admin=admin,
         linked=_leads_to(path / ".git", admin),
         half_done=any((admin / name).exists() for name in _UNDER_WAY),
+        half_made=_half_made(admin),
     )
 
 
@@ -153,6 +156,13 @@ async def committed_files(where: Repository, base: str | None, head: str | None)
         return []
     listing = await git(where, "diff-tree", "-r", "--name-only", "--no-ext-diff", "--no-textconv", "-z", base, head)
     return [name for name in listing.split("\0") if name]
+
+
+def _half_made(admin: Path | None) -> bool:
+    """Git locks a worktree with this word until it is complete. Only who holds our lock may believe it."""
+    with suppress(OSError):
+        return admin is not None and (admin / "locked").read_text().strip() == "initializing"
+    return False
 
 
 def _leads_to(marker: Path, admin: Path) -> bool:

@@ -213,10 +213,14 @@ async def _undo(repo: Path, common: Path, target: Path, branch: str, commit: str
 
 async def _remove(path: Path, common_dir: Path, branch: str, base_commit: str | None) -> Cleanup:
     """Git itself looks for changed files before it removes; the whole state is read only where something is kept."""
-    found, repository = standing(path, common_dir), Repository(git_dir=common_dir)
+    repository = Repository(git_dir=common_dir)
     async with alone(common_dir):
+        found = standing(path, common_dir)
         tip, on, filters = await asyncio.gather(_tip(repository, branch), _branch_of(found), own_filters(repository))
         own_commits = bool(tip) and await has_own_commits(repository, branch, tip)
+        if found.half_made and not own_commits:
+            await _undo(common_dir, common_dir, path, branch, tip)
+            return Cleanup(status=CleanupStatus.REMOVED, reason="its creation had not come to an end")
         fits = on == branch and found.linked and not found.half_done
         if found.exists and (own_commits or not fits):
             return await _kept(path, common_dir, branch, base_commit)
