@@ -147,10 +147,12 @@ def tools_run_once(r: Remains) -> Iterator[str]:
 
 
 def effects_happen_once(r: Remains) -> Iterator[str]:
-    """A follow-up is there if and only if the call that asked for it has its result."""
+    """A follow-up is there if and only if the call that asked for it has a result that says so. (A stopped agent's is
+    refused.)"""
     asked: Counter[str] = Counter()
     for call in r.tool_calls:
-        if call["record"]["name"] == "Enqueue" and call["status"] == "completed":
+        done = call["status"] == "completed" and not call["record"].get("is_error")
+        if call["record"]["name"] == "Enqueue" and done:
             asked[r.turns[call["turn_id"]]["message_id"]] += 1
     made = Counter(row["envelope"]["causation_id"] for row in _followups(r, "self_followup"))
     if asked != made:
