@@ -101,8 +101,9 @@ def prompt(agent_id: str) -> Admission:
 
 
 def add_agents(tx: Tx, home: Path, agent_ids: Iterable[str]) -> None:
-    """Agents at rest, as the directory makes them; only the folders of their homes are left out."""
+    """Agents at rest, as the directory makes them, with a folder each. What would stand in it is left out."""
     for agent_id in agent_ids:
+        make_folder(home, agent_id)
         identity = AgentIdentity(
             agent_id=agent_id,
             agent_home=str(home / "agents" / agent_id),
@@ -114,6 +115,10 @@ def add_agents(tx: Tx, home: Path, agent_ids: Iterable[str]) -> None:
             created_at=moment(tx.now_ms),
         )
         agents.insert(tx, identity, AgentState(id=agent_id, status=AgentStatus.ASLEEP))
+
+
+def make_folder(home: Path, agent_id: str) -> None:
+    (home / "agents" / agent_id).mkdir(parents=True, exist_ok=True)
 
 
 class Turns:

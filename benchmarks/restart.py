@@ -115,6 +115,7 @@ def _build(home: Path, sizes: Sizes, progress: Progress) -> None:
                 if number % COMMIT_EVERY == 1:
                     progress.say(f"agent {number:,} of {sizes.agents:,} gets its history")
                     connection.execute("BEGIN IMMEDIATE")
+                homes.make_folder(home, agent_id)
                 _copy_agent(connection, agents[0], agent_id, number)
                 if number % COMMIT_EVERY == 0 or number == len(agents) - 1:
                     connection.execute("COMMIT")

@@ -1,6 +1,6 @@
 """A daemon's stand-in, to be killed: starts commands, says of each where it is before and after, and waits.
 
-    python -m tests.tasks.standin HOME COUNT CMD
+    python -m tests.tasks.standin HOME COUNT CMD pipes|tty
 
 In CMD, {n} is the command's number. Its lines: `begin <n>`, `started <n>`, and at last `ready`.
 """
@@ -15,12 +15,12 @@ from holon.tasks.commands import CommandRunner
 from tests.tasks.workshop import spec_in
 
 
-async def main(home: Path, count: int, cmd: str) -> None:
+async def main(home: Path, count: int, cmd: str, tty: bool) -> None:
     async with CommandRunner(home / "run") as runner:
 
         async def start(n: int) -> None:
             print(f"begin {n}", flush=True)
-            await runner.start(spec_in(home, str(n), cmd.replace("{n}", str(n))))
+            await runner.start(spec_in(home, str(n), cmd.replace("{n}", str(n)), tty=tty))
             print(f"started {n}", flush=True)
 
         await asyncio.gather(*(start(n) for n in range(count)))
@@ -29,4 +29,4 @@ async def main(home: Path, count: int, cmd: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "tty"))

@@ -18,8 +18,7 @@ async def test_hundreds_of_short_commands_leak_nothing(workshop: Workshop):
         assert [status.exit_status for status, _ in found] == [0] * 20
     pid = workshop.runner.zygote_pid
     assert pid
-    # A spare is a runner and the stem that it will need.
-    await eventually(lambda: len(descendants(pid)) == 2 * zygote.SPARES)
+    await eventually(lambda: len(descendants(pid)) == zygote.SPARES)
     await eventually(lambda: open_descriptors() <= before)
     spares = {process.pid for process in descendants(pid)}
     runners = [process for process in listing() if process.parent == pid and process.pid not in spares]

@@ -20,6 +20,7 @@ import pytest
 from holon.tasks.commands import CommandRunner, Ended, Lost, RunningCommand, end_lost
 from holon.tasks.failures import FolderTaken
 from holon.tasks.folder import give_up, started_of, status_of
+from holon.tasks.outputs import combined
 from holon.tasks.processes import boot_id, descendants, send, started_at
 from holon.tasks.protocol import Outcome, Started
 from tests.tasks.workshop import Workshop, alive, ended, eventually
@@ -28,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def standin(home: Path, count: int, cmd: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.tasks.standin", str(home), str(count), cmd]
+def standin(home: Path, count: int, cmd: str, *, tty: bool = False) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.tasks.standin", str(home), str(count), cmd, "tty" if tty else "pipes"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         yield process
@@ -112,31 +113,55 @@ async def test_a_runner_that_is_killed_takes_its_command_with_it(workshop: Works
     assert status_of(running.folder) == status
 
 
-async def test_a_command_whose_runner_was_killed_while_nobody_watched_is_lost_and_ended(workshop: Workshop):
+STUBBORN = "trap '' HUP TERM; sh -c 'echo $$ > child.pid; exec sleep 60' & echo half; exec sleep 61"
+
+
+@pytest.mark.parametrize("tty", [False, True])
+async def test_a_runner_that_is_killed_while_nobody_watches_leaves_nobody_either(workshop: Workshop, tty: bool):
+    """The zygote outlives its daemon as long as one of its runners does."""
     home, folder = workshop.root, workshop.root / "commands" / "0"
-    cmd = "trap '' HUP TERM; sh -c 'echo $$ > child.pid; exec sleep 60' & echo half; exec sleep 61"
-    with standin(home, 1, cmd) as daemon:
+    with standin(home, 1, STUBBORN, tty=tty) as daemon:
         until(daemon, "ready")
     child = int(await eventually(lambda: (f := home / "child.pid").exists() and f.read_text()))
-    started = started_of(folder)
-    assert started
+    started = await eventually(lambda: (found := started_of(folder)) and found.pid and found)
+    assert alive(started.pid)
     os.kill(started.runner_pid, signal.SIGKILL)
-    await eventually(lambda: not alive(started.pid))  # the kernel ends the command's own process at once
-    assert alive(child)
-    found = await workshop.runner.attach(folder)
-    assert found == Lost(folder, started)
+    await eventually(lambda: not alive(started.pid) and not alive(child))
+    assert await workshop.runner.attach(folder) == Lost(folder, started)
     status = end_lost(folder)
-    assert (status.outcome, status.leftovers) == (Outcome.LOST, 1)
+    assert (status.outcome, status.leftovers) == (Outcome.LOST, 0)
+
+
+@pytest.mark.parametrize("tty", [False, True])
+async def test_where_everything_was_killed_but_the_command_the_next_daemon_ends_it(workshop: Workshop, tty: bool):
+    home, folder = workshop.root, workshop.root / "commands" / "0"
+    with standin(home, 1, STUBBORN, tty=tty) as daemon:
+        until(daemon, "ready")
+        helpers = descendants(daemon.pid)
+    child = int(await eventually(lambda: (f := home / "child.pid").exists() and f.read_text()))
+    started = await eventually(lambda: (found := started_of(folder)) and found.pid and found)
+    zygote = next(process for process in helpers if process.parent == daemon.pid)
+    os.kill(zygote.pid, signal.SIGKILL)
+    os.kill(started.runner_pid, signal.SIGKILL)
+    assert alive(child)
+    assert await workshop.runner.attach(folder) == Lost(folder, started)
+    status = end_lost(folder)
+    assert (status.outcome, status.leftovers) == (Outcome.LOST, 2)
     assert not alive(child)
+    assert not alive(started.pid)
     assert await workshop.runner.attach(folder) == Ended(folder, status)
-    assert (folder / "output.log").read_text() == "half\n"
+    assert combined(folder, 100, tty=tty).text == "half\n"
 
 
 def test_after_a_reboot_nobody_is_killed_for_a_number_that_means_somebody_else(tmp_path: Path):
     bystander = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
-        real = Started(bystander.pid, 1, 1, boot_id(), started_at(bystander.pid), tty=False, accepts_input=False)
-        others = [real._replace(boot_id="another"), real._replace(pid_started_at=real.pid_started_at - 1)]
+        began = started_at(bystander.pid)
+        real = Started(bystander.pid, 1, boot_id(), began, tty=True, accepts_input=False, pid=bystander.pid)
+        others = [
+            real._replace(boot_id="another"),
+            real._replace(runner_started_at=began - 1, pid_started_at=began - 1),
+        ]
         for n, started in enumerate(others):
             (tmp_path / str(n)).mkdir()
             (tmp_path / str(n) / "started.json").write_text(json.dumps(started._asdict()))

@@ -15,6 +15,10 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from holon.tasks.zygote
 _COMMAND = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _ROOT)
 
 
+#: Zygotes that this process let go of: reaped when it looks here again, or by the system when it ends.
+_left: list[subprocess.Popen[bytes]] = []
+
+
 class Channel:
     """An inherited socket rather than one with a name: nobody else can connect, and it ends with the daemon."""
 
@@ -40,17 +44,16 @@ class Channel:
             self.close(patience_s=0.1)
             socket.send_fds(self._start(), [b"+"], [link.fileno()])
 
-    def close(self, patience_s: float = 5.0) -> None:
-        """The zygote and its spares end; runners that have an order go on."""
+    def close(self, patience_s: float = 0.25) -> None:
+        """The spares end. The zygote stays as long as one of its runners has a command."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(patience_s)
-            if self._process.poll() is None:
-                self._process.kill()
-                self._process.wait()
+            _left.append(self._process)
+            _left[:] = [process for process in _left if process.poll() is None]
             self._process = None
 
     def _start(self) -> socket.socket:

@@ -29,6 +29,8 @@ STARTING = 16
 FIRST_WORD_S = 30.0
 #: Until a runner that hung up is really gone.
 LETTING_GO_S = 1.0
+#: Until what it left is.
+ENDING_S = 5.0
 
 
 class RunningCommand:
@@ -145,10 +147,7 @@ class CommandRunner:
     async def start(self, spec: CommandSpec) -> RunningCommand:
         """Returns when the command runs. Raises an `AgentError` that says why it cannot."""
         order = spec.order()
-        if not spec.folder.parent.is_dir():
-            spec.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folders.is_taken(spec.folder):
-            raise FolderTaken(f"'{spec.folder}' had a command", hint="give every command a folder of its own")
+        folders.make_room(spec.folder)
         async with self._starting:
             for _ in range(2):
                 link = await self._send(order)
@@ -198,15 +197,20 @@ class CommandRunner:
         return running
 
     async def _send(self, order: Order) -> Link:
+        """The order is on its way before the runner is: it need not wait for it."""
+        line = encode("order", order)
         ours, theirs = socket.socketpair()
+        ours.setblocking(False)
         try:
             with theirs:
+                sent = ours.send(line)
                 self._channel.give(theirs)
             _, link = await asyncio.get_running_loop().create_unix_connection(Link, sock=ours)
         except BaseException:
-            ours.close()  # whoever took the other end finds no order
+            ours.close()
             raise
-        link.send(encode("order", order))
+        if sent < len(line):
+            link.send(line[sent:])
         return link
 
 
@@ -218,7 +222,7 @@ def end_lost(folder: Path) -> CommandStatus:
     if not _give_up(folder):
         raise FolderTaken(f"the command in '{folder}' has a runner", hint="attach to it")
     started = folders.started_of(folder)
-    left = processes.end_session(started) if started else 0
+    left = processes.end_lost_sessions(started, ENDING_S) if started else 0
     status = folders.status_of(folder) or CommandStatus(
         outcome=Outcome.LOST if started else Outcome.NOT_STARTED,
         started_at_ms=started.started_at_ms if started else None,

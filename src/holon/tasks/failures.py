@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from holon.core.errors import AgentError, DeveloperError
-from holon.tasks import stem
+from holon.core.errors import AgentError, DeveloperError, HolonError
+from holon.tasks import birth
 from holon.tasks.protocol import Order, Refused
 
 
@@ -48,29 +48,34 @@ class FolderTaken(DeveloperError):
     code = "command_folder_taken"
 
 
-def refusal(order: Order, refused: Refused) -> AgentError:
+def refusal(order: Order, refused: Refused) -> HolonError:
     """The error of a command that its runner could not start."""
     details = {"step": refused.step, "errno": errno.errorcode.get(refused.errno), "workdir": order.cwd}
     match refused.step, refused.errno:
-        case (stem.WORKDIR, errno.ENOENT):
+        case (birth.WORKDIR, errno.ENOENT):
             return WorkdirMissing(
                 f"the workdir '{order.cwd}' does not exist", hint="create it first, or leave workdir out", **details
             )
-        case (stem.WORKDIR, errno.ENOTDIR):
+        case (birth.WORKDIR, errno.ENOTDIR):
             return WorkdirUnusable(f"the workdir '{order.cwd}' is not a directory", hint="name a directory", **details)
-        case (stem.WORKDIR, _):
+        case (birth.WORKDIR, _):
             return WorkdirUnusable(
                 f"the workdir '{order.cwd}' cannot be entered ({refused.detail})",
                 hint="choose a directory that this user may enter",
                 **details,
             )
-        case (stem.FOLDER, _):
+        case (birth.FOLDER, errno.ENOTEMPTY | errno.EEXIST):
+            return FolderTaken(
+                f"'{order.folder}' has or had a command, or other files",
+                hint="give every command a folder of its own, that is not there or empty",
+            )
+        case (birth.FOLDER, _):
             return CommandSpawnFailed(
                 f"the command's folder cannot be used: {refused.detail}",
                 hint="the operator must free disk space in the home",
                 **details,
             )
-        case (stem.EXEC, errno.E2BIG):
+        case (birth.EXEC, errno.E2BIG):
             return CommandSpawnFailed(
                 "the command line is too long for this machine",
                 hint="write the script to a file with ApplyPatch and run the file",

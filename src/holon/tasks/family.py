@@ -14,9 +14,9 @@ from holon.tasks.processes import Process
 
 
 class Family:
-    def __init__(self, pid: int) -> None:
-        """The command's own process, which leads a session and a group."""
-        self._pid = pid
+    def __init__(self, pid: int, session: int) -> None:
+        """The command's own process, which leads a group, and the session that it is in."""
+        self._pid, self._session = pid, session
         #: How that process ended.
         self.raw_status: int | None = None
         self.ended_at_ms: int | None = None
@@ -40,7 +40,7 @@ class Family:
 
     def session(self) -> list[Process]:
         """Those who stayed. Whoever made a session of its own is a daemon."""
-        return [process for process in self.everyone() if process.session == self._pid]
+        return [process for process in self.everyone() if process.session == self._session]
 
     def ask(self, whom: list[Process], *, hang_up: bool) -> None:
         """To end. A terminal's shell does not listen to SIGTERM but to its hang-up; what is stopped listens to nothing

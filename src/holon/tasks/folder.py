@@ -20,6 +20,7 @@ import errno
 import fcntl
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,12 @@ def pages_of(path: Path) -> tuple[Path, Path]:
     return path.with_name(f"{path.name}.tail.old"), path.with_name(f"{path.name}.tail")
 
 
+def make_room(folder: Path) -> None:
+    """There will be a place for this folder."""
+    if not os.path.isdir(folder.parent):
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def is_taken(folder: Path) -> bool:
     return (folder / STARTED).exists()
 
@@ -83,6 +90,10 @@ class Nest:
             self._make(folder)  # on another disk
             _write_all(self._started, text)
 
+    def note(self, started: Started) -> None:
+        """What is known of the process since."""
+        _write_all(self._started, json.dumps(started._asdict()))
+
     def end(self, status: CommandStatus) -> None:
         """From now on everyone sees how the command ended. There is room for it on the disk, however full that is."""
         _write_all(self._status, json.dumps(status._asdict()))
@@ -94,10 +105,11 @@ class Nest:
         _flush(HERE)
 
     def remove(self) -> None:
-        for name in (STARTED, OUTPUT, _NEW_STATUS):
-            os.unlink(name)
-        os.chdir("/")
-        os.rmdir(self._path)
+        with suppress(FileNotFoundError):  # a new daemon has cleaned up already
+            for name in (STARTED, OUTPUT, _NEW_STATUS):
+                os.unlink(name)
+            os.chdir("/")
+            os.rmdir(self._path)
 
     def _make(self, path: Path) -> None:
         """Raises FileExistsError where another runner was, or where somebody has given up."""
@@ -142,10 +154,10 @@ def write_status(folder: Path, status: CommandStatus) -> None:
 
 
 def _write_all(descriptor: int, text: str) -> None:
-    data = text.encode()
+    """Over what was reserved. Spaces at the end do not trouble a reader of JSON, and cutting them off takes longer."""
+    data = text.encode().ljust(os.fstat(descriptor).st_size)
     if os.pwrite(descriptor, data, 0) < len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    os.ftruncate(descriptor, len(data))
 
 
 def _flush(folder: Path) -> None:

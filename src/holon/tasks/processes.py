@@ -1,8 +1,8 @@
 """The machine's processes: who belongs to a command, and how to end them all.
 
-A command leads a session of its own. Its runner is a subreaper: whatever the command starts, and whatever that starts,
-stays below the runner however often it forks, so that nothing hides from a stop. Where the machine has no such thing
-(it is not Linux) the process group has to do.
+A runner leads a session, to which its command belongs; a command with a terminal leads one of its own. The runner is a
+subreaper: whatever the command starts, and whatever that starts, stays below the runner however often it forks, so that
+nothing hides from a stop. Where the machine has no such thing (it is not Linux) the process group has to do.
 
 Standard library only: daemon and runner both use it.
 """
@@ -14,13 +14,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
 from holon.tasks.protocol import Started
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 _LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None) if _LINUX else None
 
@@ -36,13 +37,6 @@ class Process(NamedTuple):
 def adopt_orphans() -> None:
     """Descendants of this process that lose their parent become its children."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with(parent_pid: int) -> None:
-    """Ends this process, when its parent does, without a word."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        os._exit(1)
 
 
 def set_name(name: str) -> None:
@@ -84,14 +78,15 @@ def descendants(pid: int) -> list[Process]:
     return found
 
 
-def still_ours(started: Started) -> list[Process]:
-    """The session of a command whose runner is gone; empty if its numbers mean other processes by now."""
+def left_of(started: Started) -> list[Process]:
+    """The sessions of a command whose runner is gone, as far as their numbers still mean the same processes."""
     if started.boot_id != boot_id():
         return []
-    leader = started_at(started.pid)
-    if leader and leader != started.pid_started_at:
-        return []
-    return [process for process in listing() if process.session == started.pid]
+    leaders = {started.runner_pid: started.runner_started_at}
+    if started.tty and started.pid:
+        leaders[started.pid] = started.pid_started_at
+    ours = {pid for pid, began in leaders.items() if started_at(pid) in (0, began)}
+    return [process for process in listing() if process.session in ours and process.pid != started.runner_pid]
 
 
 def send(processes: list[Process], number: signal.Signals) -> None:
@@ -105,11 +100,20 @@ def send_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def end_session(started: Started, patience_s: float = 5.0) -> int:
+def end_lost_sessions(started: Started, patience_s: float) -> int:
     """Kills what is left of a command without a runner; how many processes that were."""
+    return _end(lambda: left_of(started), patience_s)
+
+
+def end_sessions(leaders: set[int], patience_s: float) -> int:
+    """The same for who has just seen the runner die, so that its numbers cannot mean anybody else."""
+    return _end(lambda: [process for process in listing() if process.session in leaders], patience_s)
+
+
+def _end(find: Callable[[], list[Process]], patience_s: float) -> int:
     ended: set[int] = set()
     deadline = time.monotonic() + patience_s
-    while (left := still_ours(started)) and time.monotonic() < deadline:
+    while (left := find()) and time.monotonic() < deadline:
         ended |= {process.pid for process in left}
         send(left, signal.SIGKILL)
         time.sleep(0.005)

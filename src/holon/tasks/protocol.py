@@ -34,21 +34,23 @@ class Order(NamedTuple):
 
 
 #: An order that nobody gave, to rehearse with.
-SAMPLE = Order("", [""] * 3, "", {"": ""}, False, False, 0, 0, 0, 0, 0, 0.0, None, {})
+SAMPLE = Order("", [""] * 3, "/", {"A": ""}, False, False, 0, 0, 0, 0, 0, 0.0, None, {})
 
 
 class Started(NamedTuple):
     """On disk before the command runs, and the first line to everyone who connects."""
 
-    #: The command's process, which leads a session of its own.
-    pid: int
     runner_pid: int
     started_at_ms: int
-    #: With `pid`, who that process is: numbers are used again, after a reboot at the latest.
+    #: With the numbers, who these processes are: numbers are used again, after a reboot at the latest.
     boot_id: str
-    pid_started_at: int
+    runner_started_at: int
     tty: bool
     accepts_input: bool
+    #: The command's own process; on disk a moment after it began. It is in the runner's session, or has a terminal and
+    #: leads a session of its own.
+    pid: int = 0
+    pid_started_at: int = 0
 
 
 class Refused(NamedTuple):
@@ -134,4 +136,4 @@ def read_status(plain: dict[str, Any]) -> CommandStatus:
 
 
 def read_started(plain: dict[str, Any]) -> Started:
-    return Started(**{name: plain[name] for name in Started._fields})
+    return Started(**{name: value for name, value in plain.items() if name in Started._fields})

@@ -8,19 +8,17 @@ Standard library only.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
 import socket
-import struct
-import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from holon.tasks import processes
+from holon.tasks.birth import FOLDER, TERMINAL, Streams, bear, open_terminal
 from holon.tasks.capture import TAIL_PAUSE_S, Capture
 from holon.tasks.control import Control, Requests
 from holon.tasks.family import Family
@@ -39,7 +37,6 @@ from holon.tasks.protocol import (
     decode,
     encode,
 )
-from holon.tasks.stem import FOLDER, TERMINAL, Stem
 
 READ_BYTES = 65_536
 #: Most that a pipe can hold.
@@ -58,9 +55,10 @@ KILL_AGAIN_S = (0.01, 1.0)
 class Runner(Requests):
     """Made before there is an order, so that nothing is left to do then but to begin."""
 
-    def __init__(self, nest: Nest, stem: Stem) -> None:
-        self._nest, self._stem = nest, stem
-        self._family = Family(stem.pid)
+    def __init__(self, nest: Nest) -> None:
+        self._nest = nest
+        self._pipes = Streams.open()
+        self._family: Family
         self._poll = select.poll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         #: What is due when.
@@ -73,8 +71,9 @@ class Runner(Requests):
         self._leftovers: set[int] = set()
         self._abandoned = False  # what still holds the streams is none of ours
         self._kill_pause = KILL_AGAIN_S[0]
-        self._read_from(stem.stdout, STDOUT)
-        self._read_from(stem.stderr, STDERR)
+        self._read_from(self._pipes.stdout[0], STDOUT)
+        self._read_from(self._pipes.stderr[0], STDERR)
+        self._began = processes.started_at(os.getpid())
         self._hear_signals()
 
     def rehearse(self) -> None:
@@ -85,15 +84,21 @@ class Runner(Requests):
             self._order = Order(**decode(encode("order", SAMPLE))[1])
             self._control.add(ours)
             self._nest.begin(HERE.absolute().with_suffix(".ready"), self._describe())
-            capture = Capture(HERE, 0, 0, 0, output=self._nest.output)
-            self._control.tell("rehearsal", CommandStatus(Outcome.EXITED, truncated=capture.truncated))
+            bear(self._order, self._pipes, None)  # there is no such program
+            self._capture = Capture(HERE, 0, 0, 0, output=self._nest.output)
+            self._control.tell("rehearsal", CommandStatus(Outcome.EXITED, truncated=self._capture.truncated))
             theirs.recv(1)
-        self._poll.poll(0)
-        self._control.drop(ours.fileno())
+            self._control.drop(ours.fileno())
+        stream, end = os.pipe()
+        self._read_from(stream, STDOUT)
+        os.close(end)
+        for descriptor, _ in self._poll.poll(0):
+            self._handlers[descriptor](descriptor)
+        self._pause_ms()
 
-    def run(self, raw_order: bytes, link: socket.socket, rest: bytes, begun: Callable[[], None]) -> None:
-        """`rest` was said after the order already; `begun` is called as soon as nothing here is urgent any more."""
-        self._stem.prepare(raw_order)
+    def run(self, raw_order: bytes, link: socket.socket, rest: bytes, begun: Callable[[int], None]) -> None:
+        """`rest` was said after the order already. `begun` is told the command's process as soon as nothing here is
+        urgent any more."""
         self._order = Order(**decode(raw_order)[1])
         self._control.add(link, rest)
         self._started = self._describe()
@@ -102,22 +107,24 @@ class Runner(Requests):
         except OSError as error:
             self._control.tell("refused", Refused(FOLDER, error.errno or 0, str(error)))
             return
+        born = self._begin()
+        if isinstance(born, Refused):
+            self._nest.end(CommandStatus(Outcome.NOT_STARTED, detail=born.detail[:1_000]))
+            self._control.tell("refused", born)
+            return
+        self._started = self._started._replace(pid=born)
+        self._family = Family(born, born if self._order.tty else os.getpid())
+        self._control.welcome(self._started)
+        begun(born)
         try:
-            refused = self._begin()
-            if refused is None:
-                self._control.welcome(self._started)
-                begun()
-                self._settle_in()
-                self._control.answer()
-                self._loop()
-                self._finish()
-                return
+            self._settle_in()
+            self._control.answer()
+            self._loop()
+            self._finish()
         except Exception as error:  # a status that says what went wrong, rather than none
             self._family.kill(self._family.everyone())
             self._nest.end(CommandStatus(Outcome.LOST, detail=f"its runner failed: {error!r}"[:1_000]))
             raise
-        self._nest.end(CommandStatus(Outcome.NOT_STARTED, detail=refused.detail[:1_000]))
-        self._control.tell("refused", refused)
 
     # ---- requests, from whoever is connected
 
@@ -141,44 +148,40 @@ class Runner(Requests):
 
     def _describe(self) -> Started:
         return Started(
-            pid=self._stem.pid,
             runner_pid=os.getpid(),
             started_at_ms=time.time_ns() // 1_000_000,
             boot_id=processes.boot_id(),
-            pid_started_at=self._stem.started_at,
+            runner_started_at=self._began,
             tty=self._order.tty,
             accepts_input=self._order.accepts_input,
         )
 
-    def _begin(self) -> Refused | None:
-        order = self._order
-        try:
-            terminal = self._open_terminal() if order.tty else ""
-        except OSError as error:
-            return Refused(TERMINAL, error.errno or 0, f"no terminal could be opened: {error.strerror}")
-        self._stem.become(terminal)
+    def _begin(self) -> int | Refused:
+        order, terminal = self._order, None
+        if order.tty:
+            try:
+                self._master, self._line = open_terminal(order.rows, order.columns)
+            except OSError as error:
+                return Refused(TERMINAL, error.errno or 0, f"no terminal could be opened: {error.strerror}")
+            terminal = os.ttyname(self._line)
+            for descriptor in list(self._streams):
+                self._close_stream(descriptor)
+            self._read_from(self._master, STDOUT)
+        born = bear(order, self._pipes, terminal)
         self._capture = Capture(
             HERE, order.head_bytes, order.tail_bytes, order.disk_floor_bytes, output=self._nest.output
         )
-        return self._stem.refusal()
-
-    def _open_terminal(self) -> str:
-        """In place of the pipes for output. Its name, for the command."""
-        self._master, self._line = os.openpty()
-        size = struct.pack("HHHH", self._order.rows, self._order.columns, 0, 0)
-        fcntl.ioctl(self._line, termios.TIOCSWINSZ, size)
-        for descriptor in list(self._streams):
-            self._close_stream(descriptor)
-        self._read_from(self._master, STDOUT)
-        return os.ttyname(self._line)
+        return born
 
     def _settle_in(self) -> None:
         order, now = self._order, time.monotonic()
+        self._pipes.close_theirs()
         if order.tty:
-            os.close(self._line)  # the command has it; when nobody has it any more, it has ended
+            os.close(self._line)
         if order.accepts_input:
-            target = os.dup(self._master) if order.tty else self._stem.stdin
+            target = os.dup(self._master) if order.tty else self._pipes.stdin[0]
             self._inlet = Inlet(target, self._watch, self._unwatch)
+        self._nest.note(self._started._replace(pid_started_at=processes.started_at(self._started.pid)))
         self._due[self._listen] = now + LISTEN_AFTER_S
         if order.time_limit_s is not None:
             self._due[self._time_out] = now + order.time_limit_s
