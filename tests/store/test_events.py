@@ -12,7 +12,7 @@ import pytest
 from holon.core.clock import ManualClock, moment
 from holon.core.event_kinds import ControlApplied, TaskCreated
 from holon.core.events import RUNTIME_SCOPE, EventEnvelope, EventProvenance
-from holon.core.messages import MessageEnvelope
+from holon.core.messages import AdmissionContext, MessageEnvelope
 from holon.store import Store, Tx, events, queue
 from holon.store.events import Bounds
 from tests.core.samples import ORIGINS, envelope, full
@@ -100,6 +100,7 @@ def test_a_replayed_event_carries_the_provenance_of_the_message_that_caused_it(s
         MessageEnvelope,
         agent_id="main",
         origin=ORIGINS["webhook"],
+        admission_context=AdmissionContext.CONTROL_AUTHENTICATED,
         metadata={"transport": "http", "reply_route": "route_1"},
     )
 
@@ -136,6 +137,23 @@ def test_a_replayed_event_carries_the_provenance_of_the_message_that_caused_it(s
         )
     ]
     assert found[0].id.startswith("evt_")
+
+
+def test_what_an_unknown_caller_says_of_its_way_in_is_no_provenance(store: Store):
+    cause = full(
+        MessageEnvelope,
+        agent_id="main",
+        admission_context=AdmissionContext.PUBLIC_UNAUTHENTICATED,
+        metadata={"transport": "the operator's own terminal", "reply_route": ["not", "a", "route"]},
+    )
+
+    def write(tx: Tx) -> None:
+        queue.append(tx, cause)
+        tx.emit("main", note("x"), message_id=cause.id)
+
+    store.write_now(write)
+    (event,) = replay(store)
+    assert (event.provenance.transport, event.provenance.reply_route) == (None, None)
 
 
 def test_an_event_whose_message_is_gone_still_names_it(store: Store):

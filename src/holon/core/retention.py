@@ -31,12 +31,18 @@ class RetentionPolicy(Input, frozen=True, kw_only=True):
     briefs_days: Days = 365
     #: Days for which a request that is sent again under its idempotency key gets the first answer.
     idempotency_days: Days = 7
+    #: Days that each load of a skill or reference is kept; older ones are summed by skill and month.
+    loads_days: Days = 180
+    #: Days that sums are kept: costs by day, loads by month.
+    sums_days: Days = 400
+    #: Days that an archived temporary agent (`tmp_…`) is kept; then it goes with all its records and its folder.
+    temporary_days: Days = 30
     #: Bytes that the records may take; above that, ages are halved until they fit. 0 is no limit.
     max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2_000_000_000
 
 
 class RetentionFamily(StrEnum):
-    """What is counted together, in the order in which it is removed."""
+    """What is counted together, in the order in which it is removed; folders go before their agents."""
 
     IDEMPOTENCY = "idempotency"
     EVENTS = "events"
@@ -47,6 +53,11 @@ class RetentionFamily(StrEnum):
     MESSAGES = "messages"
     TIMERS = "timers"
     TASKS = "tasks"
+    LOADS = "loads"
+    SUMS = "sums"
+    AGENTS = "agents"
+    #: Folders of the agents above. They take no room in the store.
+    HOMES = "homes"
 
 
 class RetentionReason(StrEnum):
@@ -85,6 +96,8 @@ class RetentionPlan(Record, frozen=True, kw_only=True, omit_defaults=False):
     histories: list[HistoryCut] = msgspec.field(default_factory=list)
     #: Settled messages before the cut that something which stays refers to.
     kept_messages: list[str] = msgspec.field(default_factory=list)
+    #: Archived temporary agents that go as a whole, with their folders.
+    agents: list[str] = msgspec.field(default_factory=list)
 
     @property
     def rows(self) -> int:

@@ -1,20 +1,108 @@
-"""Keeping: retention as a service. Small steps, so that the writer is never held for long."""
+"""Keeping: retention as a service. Small steps, so that the writer is never held for long.
+
+What temporary agents leave on disk goes with them: their folders under `agents/`, and nothing beside.
+"""
 
 from __future__ import annotations
 
-from holon.core.retention import RetentionPlan, RetentionPolicy
+import asyncio
+import logging
+import os
+import re
+import stat
+from pathlib import Path
+
+import msgspec
+
+from holon.core.retention import FamilyCut, RetentionFamily, RetentionPlan, RetentionPolicy
 from holon.store import Store, retention
+
+log = logging.getLogger("holon.retention")
+
+#: Files and folders that one pass removes. A home that is bigger goes over several passes.
+MOST_ENTRIES = 20_000
+#: The ids that only temporary agents have, and no path is hidden in one.
+_TEMPORARY = re.compile(r"tmp_(?:run|child)_[0-9a-z]+")
 
 
 class Keeping:
-    def __init__(self, store: Store, policy: RetentionPolicy) -> None:
-        self._store, self._policy = store, policy
+    def __init__(self, store: Store, policy: RetentionPolicy, agents_dir: Path) -> None:
+        self._store, self._policy, self._dir = store, policy, agents_dir
 
     async def plan(self) -> RetentionPlan:
         """The dry run: what would go, and why. Nothing changes."""
         size = self._store.size_bytes()
-        return await self._store.read(lambda tx: retention.plan(tx, self._policy, size))
+        found = await self._store.read(lambda tx: retention.plan(tx, self._policy, size))
+        if not found.agents:
+            return found
+        homes = await asyncio.to_thread(lambda: sum(os.path.lexists(self._dir / each) for each in found.agents))
+        before = next(cut.before for cut in found.families if cut.family is RetentionFamily.AGENTS)
+        cut = FamilyCut(family=RetentionFamily.HOMES, before=before, rows=homes, estimated_bytes=0)
+        return msgspec.structs.replace(found, families=[*found.families, cut])
 
     async def apply(self) -> dict[str, int]:
-        """Removes what the plan names, batch by batch; how many rows of each family went."""
-        return await retention.enforce(self._store, self._policy)
+        """Removes what the plan names, batch by batch; how many records of each family went."""
+        homes = 0
+
+        async def clear(agent_ids: list[str]) -> list[str]:
+            nonlocal homes
+            gone, removed = await asyncio.to_thread(clear_homes, self._dir, agent_ids)
+            homes += removed
+            return gone
+
+        deleted = await retention.enforce(self._store, self._policy, clear)
+        return {**deleted, RetentionFamily.HOMES.value: homes} if homes else deleted
+
+
+def clear_homes(agents_dir: Path, agent_ids: list[str], most: int = MOST_ENTRIES) -> tuple[list[str], int]:
+    """The agents whose folder is not there (any more), and how many folders were removed.
+
+    Links are removed and never followed. A folder that cannot be removed keeps its agent until the next pass.
+    """
+    gone: list[str] = []
+    removed = 0
+    for agent_id in agent_ids:
+        if most <= 0:
+            break
+        if not _TEMPORARY.fullmatch(agent_id):
+            continue
+        try:
+            was_there = os.path.lexists(agents_dir / agent_id)
+            most = _remove_tree(agents_dir, agent_id, most)
+        except OSError as error:
+            log.warning("the folder of %s cannot be removed (%s): look at %s", agent_id, error.strerror, agents_dir)
+            continue
+        if not os.path.lexists(agents_dir / agent_id):
+            gone.append(agent_id)
+            removed += was_there
+    return gone, removed
+
+
+def _remove_tree(agents_dir: Path, name: str, most: int) -> int:
+    """Removes a folder from its leaves on, by descriptors, so that no link is followed; what is left of `most`."""
+    try:
+        parent = os.open(agents_dir, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return most
+    try:
+        if not _is_folder(name, parent):
+            if os.path.lexists(agents_dir / name):
+                os.unlink(name, dir_fd=parent)
+            return most - 1
+        for _, folders, files, here in os.fwalk(name, topdown=False, dir_fd=parent):
+            for entry in (*files, *folders):
+                if most <= 0:
+                    return 0
+                most -= 1
+                (os.rmdir if _is_folder(entry, here) else os.unlink)(entry, dir_fd=here)
+        os.rmdir(name, dir_fd=parent)
+        return most - 1
+    finally:
+        os.close(parent)
+
+
+def _is_folder(name: str, where: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=where, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False

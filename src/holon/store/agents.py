@@ -45,6 +45,12 @@ _COLUMNS = (
 )
 
 
+_DOOR = (
+    "SELECT a.visibility, a.registry_status, a.status, c.event_seq, c.queue_seq, c.transcript_seq, c.pending"
+    " FROM agents a JOIN counters c ON c.scope = a.id WHERE a.id = ?"
+)
+
+
 def insert(tx: Tx, identity: AgentIdentity, state: AgentState) -> None:
     tx.kept.pop(identity.agent_id, None)
     tx.run(
@@ -71,8 +77,10 @@ def standing(tx: Tx, agent_id: str) -> Standing | None:
     """Every admission asks: so nothing is decoded, and messages that are admitted together ask once."""
     known: Standing | None = tx.kept.get(agent_id)
     if known is None:
-        row = tx.one("SELECT visibility, registry_status, status FROM agents WHERE id = ?", agent_id)
-        known = tx.kept[agent_id] = Standing(*row) if row else None
+        row = tx.one(_DOOR, agent_id)
+        if row is not None:
+            tx.know_places(agent_id, *row[3:])
+        known = tx.kept[agent_id] = Standing(*row[:3]) if row else None
     return known
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -15,6 +16,8 @@ from holon.core.usage import InputBuckets
 from holon.store.transaction import END, Row, Tx
 
 By = Literal["section", "agent", "model", "day"]
+#: In place of an agent and a model: the day's total of all of them.
+EVERYONE = ""
 _COLUMN = {"section": "section", "agent": "agent_id", "model": "model_ref", "day": "day"}
 _FIELDS = (
     "agent_id, seq, created_at, turn_id, model_ref, epoch, upto_seq, chain, blocks, fresh, cache_read, cache_written,"
@@ -23,7 +26,7 @@ _FIELDS = (
 
 
 def insert(tx: Tx, call: CallRecord, prices: Prices) -> None:
-    """Books a call: its row, its day's total, and its day's parts by section."""
+    """Books a call: its row, its day's total and that of all agents, and its day's parts by section."""
     tx.run(
         f"INSERT INTO calls ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         call.agent_id,
@@ -67,6 +70,19 @@ def insert(tx: Tx, call: CallRecord, prices: Prices) -> None:
                 cost_of(prices, buckets, output),
             )
             for section, buckets, output in parts
+        ]
+        + [
+            (
+                day,
+                EVERYONE,
+                EVERYONE,
+                TOTAL,
+                call.buckets.fresh,
+                call.buckets.read,
+                call.buckets.written,
+                call.output,
+                call.nanodollars,
+            )
         ],
     )
 
@@ -110,14 +126,13 @@ def spent_in_turn(tx: Tx, agent_id: str, turn_id: str) -> int:
 
 
 def spent_today(tx: Tx, agent_id: str | None = None) -> tuple[int, int]:
-    """Tokens and nanodollars of today, of one agent or of all."""
+    """Tokens and nanodollars of today, of one agent or of all. A row a model, however many agents there are."""
     row = tx.one(
         "SELECT COALESCE(SUM(fresh + cache_read + cache_written + output), 0), COALESCE(SUM(nanodollars), 0)"
-        " FROM cost_days WHERE day = ? AND section = ? AND (? IS NULL OR agent_id = ?)",
+        " FROM cost_days WHERE day = ? AND agent_id = ? AND section = ?",
         day_of(tx.now_ms),
+        EVERYONE if agent_id is None else agent_id,
         TOTAL,
-        agent_id,
-        agent_id,
     )
     return (int(row[0]), int(row[1])) if row else (0, 0)
 
@@ -127,11 +142,12 @@ def costs(tx: Tx, by: By, *, since_day: str, until_day: str, agent_id: str | Non
     column = _COLUMN[by]
     rows = tx.all(
         f"SELECT {column}, SUM(calls), SUM(fresh), SUM(cache_read), SUM(cache_written), SUM(output),"
-        " SUM(nanodollars) FROM cost_days WHERE day >= ? AND day <= ? AND (? IS NULL OR agent_id = ?)"
+        " SUM(nanodollars) FROM cost_days WHERE day >= ? AND day <= ? AND agent_id <> ? AND (? IS NULL OR agent_id = ?)"
         f" AND section {'<>' if by == 'section' else '='} ? GROUP BY {column}"
         f" ORDER BY {'1' if by == 'day' else '7 DESC, 1'}",
         since_day,
         until_day,
+        EVERYONE,
         agent_id,
         agent_id,
         TOTAL,
@@ -157,8 +173,30 @@ def cache_effectiveness(tx: Tx, *, since_day: str, until_day: str, agent_id: str
     ]
 
 
+def old_days(tx: Tx, before_ms: int) -> int:
+    """How many sums are of days before this moment's."""
+    row = tx.one("SELECT COUNT(*) FROM cost_days WHERE day < ?", day_of(before_ms))
+    return int(row[0]) if row else 0
+
+
+def drop_days(tx: Tx, before_ms: int, limit: int) -> int:
+    """Removes the oldest of them, at most `limit`; how many."""
+    keys = tx.all(
+        "SELECT day, agent_id, model_ref, section FROM cost_days WHERE day < ?"
+        " ORDER BY day, agent_id, model_ref, section LIMIT ?",
+        *(day_of(before_ms), limit),
+    )
+    tx.many("DELETE FROM cost_days WHERE day = ? AND agent_id = ? AND model_ref = ? AND section = ?", keys)
+    return len(keys)
+
+
 def day_of(now_ms: int) -> str:
-    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d")
+    return _day(now_ms // 86_400_000)
+
+
+@lru_cache(maxsize=8)
+def _day(number: int) -> str:
+    return datetime.fromtimestamp(number * 86_400, UTC).strftime("%Y-%m-%d")
 
 
 def _cache_line(line: CostLine) -> CacheLine:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,11 +53,20 @@ class Store:
         self._local = threading.local()
         self._open_readers: list[sqlite.Connection] = []
 
-    async def write(self, fn: Callable[[Tx], T], at: Transition | None = None) -> T:
-        """Runs `fn` in a transaction and returns its result once it is on disk. Waiting writes share a commit."""
+    async def write(
+        self, fn: Callable[[Tx], T], at: Transition | None = None, *, meanwhile: Callable[[T], object] | None = None
+    ) -> T:
+        """Runs `fn` in a transaction and returns its result once it is on disk. Waiting writes share a commit.
+
+        `meanwhile` may be called with the result, before this returns, while the disk is at work: whatever is written
+        from then on comes behind it. It is not called where many write, nor for a write that was refused. The commit
+        may still fail: nothing may leave the process on its word.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._writer.submit(Write(fn, at, lambda result, error: self._return(loop).settle(future, result, error)))
+        ready = None if meanwhile is None else partial(_call_soon, loop, meanwhile)
+        back = lambda result, error: self._return(loop).settle(future, result, error)  # noqa: E731
+        self._writer.submit(Write(fn, at, back, ready))
         return await future
 
     def write_now(self, fn: Callable[[Tx], T], at: Transition | None = None) -> T:
@@ -172,7 +182,7 @@ class _Return:
                 future.set_result(result)
 
 
-def _call_soon(loop: asyncio.AbstractEventLoop, fn: Callable[..., None], *args: Any) -> None:
+def _call_soon(loop: asyncio.AbstractEventLoop, fn: Callable[..., object], *args: Any) -> None:
     with suppress(RuntimeError):  # that loop has ended; whoever waited on it is gone too
         loop.call_soon_threadsafe(fn, *args)
 

@@ -9,7 +9,7 @@ import msgspec
 from holon.core.clock import moment
 from holon.core.codec import to_plain
 from holon.core.events import Event, EventEnvelope, EventProvenance
-from holon.core.messages import MessageEnvelope
+from holon.core.messages import AdmissionContext, MessageEnvelope
 from holon.store import queue
 from holon.store.transaction import END, Row, Tx
 
@@ -81,21 +81,27 @@ def _provenance(event: Event, cause: MessageEnvelope | None) -> EventProvenance:
             message_id=event.message_id, task_id=payload.get("task_id"), work_item_id=payload.get("work_item_id")
         )
     origin: dict[str, Any] = to_plain(cause.origin)
+    # What an unknown caller says of its own way in is a claim, not provenance.
+    said = cause.metadata or {} if cause.admission_context is not AdmissionContext.PUBLIC_UNAUTHENTICATED else {}
     return EventProvenance(
         origin=origin,
         trust=cause.trust,
         authority_class=cause.authority_class,
         delivery_surface=cause.delivery_surface,
         admission_context=cause.admission_context,
-        transport=(cause.metadata or {}).get("transport"),
+        transport=_text(said.get("transport")),
         source=origin.get("source"),
-        reply_route=(cause.metadata or {}).get("reply_route"),
+        reply_route=_text(said.get("reply_route")),
         message_id=cause.id,
         task_id=cause.task_id or payload.get("task_id"),
         work_item_id=cause.work_item_id or payload.get("work_item_id"),
         correlation_id=cause.correlation_id,
         causation_id=cause.causation_id,
     )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _read(row: Row) -> Event:

@@ -1,4 +1,4 @@
-"""Leftovers: what has come to its end (settled messages with their turns, ended timers and tasks, used keys).
+"""Leftovers: what has come to its end (settled messages with their turns, ended timers and tasks, used keys, loads).
 
 Ids sort by time, so what is old enough is a range of the primary key; what is in the range and not at its end yet, or
 ended lately, is passed over.
@@ -13,15 +13,18 @@ from holon.core.clock import to_ms
 from holon.core.codec import loads
 from holon.core.ids import first_id
 from holon.core.retention import RetentionFamily
-from holon.core.tasks import TaskRecord
+from holon.core.tasks import TaskRecord, has_worktree
 from holon.core.timers import Timer
-from holon.store import sqlite
+from holon.store import calls, sqlite
+from holon.store import loads as ledger
 from holon.store.histories import SAMPLE
-from holon.store.transaction import Tx
+from holon.store.transaction import END, Tx
 
 _PAGE = 500
 #: What a used key's answer, and an ended timer's or task's record, usually take.
 _KEY_BYTES, _ENDED_BYTES = 100, 400
+#: What a load and a sum take: mostly ids and names, and in two indexes.
+_LOAD_BYTES, _SUM_BYTES = 400, 60
 
 
 class Measure(NamedTuple):
@@ -41,8 +44,14 @@ def measure(tx: Tx, family: RetentionFamily, before_ms: int, kept: Collection[st
         case RetentionFamily.TIMERS | RetentionFamily.TASKS:
             rows = sum(1 for _ in _ended(tx, family, before_ms))
             return Measure(rows, rows * sqlite.row_bytes(_ENDED_BYTES))
+        case RetentionFamily.LOADS:
+            rows = ledger.old(tx, before_ms)
+            return Measure(rows, rows * sqlite.row_bytes(_LOAD_BYTES))
+        case RetentionFamily.SUMS:
+            rows = calls.old_days(tx, before_ms) + ledger.old_months(tx, before_ms)
+            return Measure(rows, rows * sqlite.row_bytes(_SUM_BYTES))
         case _:
-            raise AssertionError(f"{family} is a history")
+            raise AssertionError(f"{family} is not removed here")
 
 
 def remove(tx: Tx, family: RetentionFamily, before_ms: int, kept: Collection[str], limit: int) -> int:
@@ -60,8 +69,24 @@ def remove(tx: Tx, family: RetentionFamily, before_ms: int, kept: Collection[str
             ids = [(id_,) for id_, _ in zip(_ended(tx, family, before_ms), range(limit), strict=False)]
             tx.many(f"DELETE FROM {family} WHERE id = ?", ids)
             return len(ids)
+        case RetentionFamily.LOADS:
+            return ledger.sum_up(tx, before_ms, limit)
+        case RetentionFamily.SUMS:
+            days = calls.drop_days(tx, before_ms, limit)
+            return days + ledger.drop_months(tx, before_ms, limit - days)
         case _:
-            raise AssertionError(f"{family} is a history")
+            raise AssertionError(f"{family} is not removed here")
+
+
+def remove_message(tx: Tx, message_id: str) -> int:
+    """A message with all that hangs on it; how much that was, its tool calls counted one by one."""
+    touched = 1
+    for (turn_id,) in tx.all("SELECT id FROM turns WHERE message_id = ?", message_id):
+        touched += tx.run("DELETE FROM tool_calls WHERE turn_id = ?", turn_id)
+    tx.run("DELETE FROM turns WHERE message_id = ?", message_id)
+    tx.run("DELETE FROM queue WHERE message_id = ?", message_id)
+    tx.run("DELETE FROM messages WHERE id = ?", message_id)
+    return touched
 
 
 def settled(tx: Tx, message_id: str, before_ms: int) -> bool:
@@ -111,13 +136,8 @@ def _remove_messages(tx: Tx, before_ms: int, kept: Collection[str], limit: int) 
             break
         if message_id in kept:
             continue
-        for (turn_id,) in tx.all("SELECT id FROM turns WHERE message_id = ?", message_id):
-            touched += tx.run("DELETE FROM tool_calls WHERE turn_id = ?", turn_id)
-        tx.run("DELETE FROM turns WHERE message_id = ?", message_id)
-        tx.run("DELETE FROM queue WHERE message_id = ?", message_id)
-        tx.run("DELETE FROM messages WHERE id = ?", message_id)
+        touched += remove_message(tx, message_id)
         removed += 1
-        touched += 1
     return removed
 
 
@@ -138,7 +158,9 @@ def _timer_ended_ms(record: str) -> int:
 
 
 def _task_ended_ms(record: str) -> int:
-    return to_ms(loads(record, TaskRecord).updated_at)
+    """Never, for one that still has a worktree: nothing else knows of it."""
+    task = loads(record, TaskRecord)
+    return END if has_worktree(task) else to_ms(task.updated_at)
 
 
 #: Prefix of the ids, which statuses are an end, and when it came.

@@ -42,6 +42,12 @@ def due(tx: Tx, limit: int = 100) -> list[Errand]:
     return [Errand(row[0], row[1], msgspec.json.decode(row[2]), row[3]) for row in rows]
 
 
+def of_topic(tx: Tx, topic: str) -> list[Errand]:
+    """All that wait, due or not."""
+    rows = tx.all("SELECT id, topic, payload, attempts FROM outbox WHERE topic = ? ORDER BY id", topic)
+    return [Errand(row[0], row[1], msgspec.json.decode(row[2]), row[3]) for row in rows]
+
+
 def done(tx: Tx, errand_id: str) -> None:
     tx.run("DELETE FROM outbox WHERE id = ?", errand_id)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 
 from holon.core.clock import moment
-from holon.core.codec import dumps
+from holon.core.codec import InvalidJson, dumps
 from holon.core.messages import MessageEnvelope, Priority, QueueEntry, QueueStatus
 from holon.core.provenance import read_envelope
 from holon.store.transaction import Row, Tx
@@ -115,6 +116,12 @@ def put_back(tx: Tx, agent_id: str, message_id: str) -> None:
         tx.count_waiting(agent_id, +1)
 
 
+def take_head(tx: Tx, agent_id: str, status: QueueStatus) -> str | None:
+    """Takes the first waiting message out of the queue without reading it; its id."""
+    row = tx.one(_HEAD, agent_id)
+    return row[0] if row and take_waiting(tx, agent_id, row[0], status) else None
+
+
 def waiting_from(tx: Tx, source_key: str) -> list[str]:
     """The ids of waiting messages of one source."""
     return [
@@ -137,7 +144,11 @@ def messages(tx: Tx, message_ids: list[str]) -> dict[str, MessageEnvelope]:
         return {}
     marks = ", ".join("?" for _ in message_ids)
     rows = tx.all(f"SELECT id, envelope FROM messages WHERE id IN ({marks})", *message_ids)
-    return {row[0]: _envelope(row[1]) for row in rows}
+    found = {}
+    for message_id, text in rows:
+        with suppress(InvalidJson):  # one record that cannot be read must not hide the log of all the others
+            found[message_id] = _envelope(text)
+    return found
 
 
 def open_claims(tx: Tx) -> list[QueueEntry]:

@@ -2,20 +2,24 @@
 
 Never touched: what waits or is claimed; open turns and what came in during them; what the model's window shows, and its
 epoch; the newest entries of every agent that is not archived, and the messages that those refer to; timers and tasks
-that have not ended, and the messages that began them; triggers.
+that have not ended, and the messages that began them; triggers. An archived temporary agent goes as a whole
+(`retirement.py`), unless something still holds it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+
+import msgspec
 
 from holon.core.clock import moment, to_ms
 from holon.core.event_kinds import RetentionApplied
 from holon.core.events import RUNTIME_SCOPE
 from holon.core.retention import FamilyCut, HistoryCut, RetentionFamily, RetentionPlan, RetentionPolicy, RetentionReason
 from holon.core.transitions import Transition
-from holon.store import histories, leftovers, sqlite
+from holon.store import histories, leftovers, retirement, sqlite
 from holon.store.database import Store
 from holon.store.histories import History
 from holon.store.transaction import Tx
@@ -23,6 +27,12 @@ from holon.store.transaction import Tx
 DAY_MS = 86_400_000
 #: A batch of a pass: about ten milliseconds during which other writes wait.
 BATCH_ROWS = 500
+
+#: All but the folders, which are not in the store.
+STORED = tuple(family for family in RetentionFamily if family is not RetentionFamily.HOMES)
+
+#: Clears away what temporary agents that go have outside the store; which of them have nothing there any more.
+Clearing = Callable[[list[str]], Awaitable[list[str]]]
 
 #: What is left of the ages, step by step, when the store is too big. The last step leaves only what is protected.
 _SHARES = (*(2.0**-halvings for halvings in range(13)), 0.0)
@@ -44,6 +54,8 @@ def plan(tx: Tx, policy: RetentionPolicy, size_bytes: int) -> RetentionPlan:
 def apply(tx: Tx, plan: RetentionPlan, limit_rows: int = 5_000) -> dict[str, int]:
     """Removes a batch of the plan and notes it in the runtime's log; `{}` when nothing was left.
 
+    An agent counts when its last row goes: until then its family may stand there with 0.
+
     One transaction: what was removed, the new beginning of each log, and the note are on disk together or not at all.
     """
     removed: Counter[str] = Counter()
@@ -59,17 +71,23 @@ def apply(tx: Tx, plan: RetentionPlan, limit_rows: int = 5_000) -> dict[str, int
                 rows = leftovers.remove(tx, cut.family, to_ms(cut.before), kept, left)
             if rows:
                 removed[cut.family.value] += rows
-    if removed:
+    _retire(tx, plan.agents, limit_rows - removed.total(), removed)
+    if removed.total():
         tx.emit(RUNTIME_SCOPE, RetentionApplied(deleted=dict(removed), reason=plan.reason))
     return dict(removed)
 
 
-async def enforce(store: Store, policy: RetentionPolicy) -> dict[str, int]:
-    """A whole pass: plans on a reader, removes between the writes of others, gives freed pages back to the disk."""
+async def enforce(store: Store, policy: RetentionPolicy, clear: Clearing | None = None) -> dict[str, int]:
+    """A whole pass: plans on a reader, removes between the writes of others, gives freed pages back to the disk.
+
+    What temporary agents have outside the store is cleared away first: while their rows stand, it is tried again.
+    """
     removed: Counter[str] = Counter()
     for _ in _SHARES:  # sizes are estimated: one plan may not be enough
         size_bytes = await store.read(sqlite.size_bytes)
         found = await store.read(partial(plan, policy=policy, size_bytes=size_bytes))
+        if clear is not None and found.agents:
+            found = msgspec.structs.replace(found, agents=await clear(found.agents))
         taken: Counter[str] = Counter()
         while batch := await store.write(partial(apply, plan=found, limit_rows=BATCH_ROWS), Transition.RETENTION):
             taken.update(batch)
@@ -86,9 +104,14 @@ def _draft(tx: Tx, policy: RetentionPolicy, size_bytes: int, agents: list[Histor
     before = _moments(tx, policy, share)
     cuts = [cut for history in agents for cut in histories.cuts(tx, history, before)]
     kept = _kept_messages(tx, agents, before[RetentionFamily.MESSAGES])
+    temporary = retirement.due(tx, before[RetentionFamily.AGENTS])
     families = []
-    for family in RetentionFamily:
-        if family in histories.FAMILIES:
+    for family in STORED:
+        if family is RetentionFamily.AGENTS:
+            cut_already = sum(cut.estimated_bytes for cut in cuts if cut.agent_id in set(temporary))
+            taken = retirement.estimated_bytes(tx, temporary)
+            size = leftovers.Measure(len(temporary), max(0, taken - cut_already))
+        elif family in histories.FAMILIES:
             mine = [cut for cut in cuts if cut.family is family]
             size = leftovers.Measure(sum(cut.rows for cut in mine), sum(cut.estimated_bytes for cut in mine))
         else:
@@ -102,6 +125,7 @@ def _draft(tx: Tx, policy: RetentionPolicy, size_bytes: int, agents: list[Histor
         families=families,
         histories=cuts,
         kept_messages=kept,
+        agents=temporary,
     )
 
 
@@ -109,7 +133,8 @@ def _moments(tx: Tx, policy: RetentionPolicy, share: float) -> dict[RetentionFam
     """The moment before which each family is too old.
 
     A message stays for as long as events and transcript of its time do, and nothing goes that came in while a turn was
-    open that still is. Idempotency keys keep their age whatever the size: they are a promise to callers.
+    open that still is. Idempotency keys keep their age whatever the size: they are a promise to callers. So do sums,
+    which are small; and a temporary agent stays for as long as a key may lead back to it.
     """
 
     def ago(days: int, share: float = share) -> int:
@@ -128,6 +153,9 @@ def _moments(tx: Tx, policy: RetentionPolicy, share: float) -> dict[RetentionFam
         RetentionFamily.MESSAGES: min(messages, transcript, events, open_since),
         RetentionFamily.TIMERS: messages,
         RetentionFamily.TASKS: messages,
+        RetentionFamily.LOADS: ago(policy.loads_days),
+        RetentionFamily.SUMS: ago(policy.sums_days, 1.0),
+        RetentionFamily.AGENTS: min(ago(policy.temporary_days), ago(policy.idempotency_days, 1.0)),
     }
 
 
@@ -140,7 +168,18 @@ def _kept_messages(tx: Tx, agents: list[History], before_ms: int) -> list[str]:
 
 
 def _parts(plan: RetentionPlan, cut: FamilyCut) -> list[HistoryCut] | list[None]:
-    """A family is removed agent by agent where it is a history, else as a whole."""
+    """A family is removed agent by agent where it is a history, else as a whole; agents go after everything else."""
     if cut.family in histories.FAMILIES:
         return [part for part in plan.histories if part.family is cut.family]
-    return [None]
+    return [] if cut.family not in STORED or cut.family is RetentionFamily.AGENTS else [None]
+
+
+def _retire(tx: Tx, agent_ids: Sequence[str], limit: int, removed: Counter[str]) -> None:
+    """Temporary agents, one after the other, as far as the batch reaches."""
+    for agent_id in agent_ids:
+        if limit <= 0:
+            return
+        rows, whole = retirement.remove(tx, agent_id, limit)
+        limit -= rows
+        if rows:
+            removed[RetentionFamily.AGENTS] += whole

@@ -1,10 +1,10 @@
-"""Tasks in the store."""
+"""Tasks in the store. Rows of any age are read; what is written is of this age."""
 
 from __future__ import annotations
 
 from holon.core.clock import to_ms
 from holon.core.codec import dumps, loads
-from holon.core.tasks import TaskRecord
+from holon.core.tasks import TaskRecord, read_task
 from holon.store.transaction import Tx
 
 _LIVE = "('queued', 'running', 'cancelling', 'interrupted')"
@@ -13,7 +13,8 @@ _LIVE = "('queued', 'running', 'cancelling', 'interrupted')"
 def save(tx: Tx, task: TaskRecord) -> None:
     tx.run(
         "INSERT INTO tasks (id, agent_id, kind, status, due_at, record) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, record = excluded.record",
+        " ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, status = excluded.status, due_at = excluded.due_at,"
+        " record = excluded.record",
         task.id,
         task.agent_id,
         task.kind,
@@ -25,17 +26,17 @@ def save(tx: Tx, task: TaskRecord) -> None:
 
 def get(tx: Tx, task_id: str) -> TaskRecord | None:
     row = tx.one("SELECT record FROM tasks WHERE id = ?", task_id)
-    return loads(row[0], TaskRecord) if row else None
+    return _task(row[0]) if row else None
 
 
 def live(tx: Tx, agent_id: str) -> list[TaskRecord]:
     rows = tx.all(f"SELECT record FROM tasks WHERE agent_id = ? AND status IN {_LIVE} ORDER BY id", agent_id)
-    return [loads(row[0], TaskRecord) for row in rows]
+    return [_task(row[0]) for row in rows]
 
 
 def of_agent(tx: Tx, agent_id: str, limit: int = 50) -> list[TaskRecord]:
     rows = tx.all("SELECT record FROM tasks WHERE agent_id = ? ORDER BY id DESC LIMIT ?", agent_id, limit)
-    return [loads(row[0], TaskRecord) for row in rows]
+    return [_task(row[0]) for row in rows]
 
 
 def due(tx: Tx, now_ms: int, limit: int = 256) -> list[TaskRecord]:
@@ -45,7 +46,7 @@ def due(tx: Tx, now_ms: int, limit: int = 256) -> list[TaskRecord]:
         now_ms,
         limit,
     )
-    return [loads(row[0], TaskRecord) for row in rows]
+    return [_task(row[0]) for row in rows]
 
 
 def next_due_ms(tx: Tx) -> int | None:
@@ -66,4 +67,8 @@ def delete(tx: Tx, task_id: str) -> None:
 def live_commands(tx: Tx) -> list[TaskRecord]:
     """Commands of all agents that are not over: what a restart looks for."""
     rows = tx.all(f"SELECT record FROM tasks WHERE status IN {_LIVE} AND kind = 'command_task' ORDER BY id")
-    return [loads(row[0], TaskRecord) for row in rows]
+    return [_task(row[0]) for row in rows]
+
+
+def _task(record: str) -> TaskRecord:
+    return read_task(loads(record, dict))

@@ -28,6 +28,8 @@ class Write(NamedTuple):
     at: Transition | None
     #: Told the result, or the error, after the commit.
     settle: Callable[[Any, BaseException | None], None]
+    #: Called with the result when it has run alone and its commit begins: a good time to prepare what will follow.
+    meanwhile: Callable[[Any], None] | None = None
 
 
 class Done(NamedTuple):
@@ -100,6 +102,8 @@ class Writer:
             steps = [one.at for one in done if one.failure is None]
             if self._faults:
                 self._faults.reached("before", steps)
+            if len(batch) == 1 and batch[0].meanwhile is not None and steps:
+                batch[0].meanwhile(done[0].result)
             self._connection.execute("COMMIT")
             if self._faults:
                 self._faults.reached("after", steps)
