@@ -1,7 +1,8 @@
 """Context: what a prompt that only grows costs, billed by the provider twins, beside designs that do otherwise.
 
 The reference workload: a base of 1,000 tokens, twenty skills of 3,000 tokens behind index lines of 100 tokens, two of
-them used, 1,200 tokens more with each call, three writes to memory. Costs are in tokens at the uncached input price.
+them used, 1,200 tokens more with each call, three writes to memory. The skills are files that the catalog finds and
+the model's tool loads; the index's own guidance comes on top. Costs are in tokens at the uncached input price.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import homes, shelf
 from benchmarks.measures import Bound, Measure, Result, Scale, middle
 from benchmarks.progress import Progress
+from benchmarks.shelf import Shelf, words
 from holon.context.epochs import open_epoch
 from holon.context.guidelines import OPERATING_GUIDELINES
 from holon.context.padding import Filler, PaddingMode, plan_padding, run_cost
@@ -46,13 +49,16 @@ class Run:
 
 
 def measure(scale: Scale, progress: Progress) -> Result:
+    progress.say(f"writing and loading {SKILLS} skills")
+    with homes.scratch() as home:
+        skills = shelf.fill(home, skills=SKILLS, line_tokens=INDEX_LINE, body_tokens=BODY, used=USED)
     measures: list[Measure] = []
     details: dict[str, object] = {}
     for model in (HAIKU, GPT):
         card = ModelTable().card(model)
         for calls in RUNS[scale]:
             progress.say(f"{calls} calls on {model}")
-            run = asyncio.run(_run(model, card, calls))
+            run = asyncio.run(_run(model, card, calls, skills))
             others = baselines(card, calls)
             details[f"{model}, {calls} calls"] = {"ours": round(run.cost), **{k: round(v) for k, v in others.items()}}
             limit = LIMIT_AT_30 if (model, calls) == (HAIKU, 30) else others["the text's own design"]
@@ -83,7 +89,11 @@ def measure(scale: Scale, progress: Progress) -> Result:
     progress.say("padding or not, over prefixes and floors")
     measures.append(_padding_regret())
     progress.say("assembling the next request")
-    measures += _assembly(scale)
+    measures += _assembly(scale, skills)
+    details["skills"] = {
+        "index_tokens": count(skills.index.text),
+        "body_tokens": [count(b) for b in skills.bodies.values()],
+    }
     return Result(measures=measures, details=details)
 
 
@@ -107,7 +117,7 @@ def baselines(card: ModelCard, calls: int) -> dict[str, float]:
     }
 
 
-async def _run(model: str, card: ModelCard, calls: int) -> Run:
+async def _run(model: str, card: ModelCard, calls: int, skills: Shelf) -> Run:
     from twins import Twin
 
     async with Twin.start("rules: [{answers: [{text: ok}]}]") as twin:
@@ -119,9 +129,9 @@ async def _run(model: str, card: ModelCard, calls: int) -> Run:
         }
         (candidate,) = Providers.from_configuration(Path(), {}, environment).candidates(model)
         provider = candidate.provider  # type: ignore[union-attr]
-        prompt, window, drifts = *_opened(card), 0
+        prompt, window, drifts = *_opened(skills), 0
         for call in range(calls):
-            _say(window, prompt, call, calls)
+            _say(window, prompt, skills, call, calls)
             request = build_request(_turn(call, model), prompt, window, card, max_output_tokens=64)
             drifts += drifted(prompt)
             sent = sent_of(prompt, window)
@@ -136,17 +146,13 @@ async def _run(model: str, card: ModelCard, calls: int) -> Run:
     return Run(cost, sum(b.read for b in buckets[1:]) / before if before else 1.0, drifts)
 
 
-def _opened(card: ModelCard) -> tuple[Prompt, Window]:
-    index = "\n".join(f"- skill-{n:02d}: {_words(INDEX_LINE - 8)}" for n in range(SKILLS))
-    sections = [
-        Section("policy", Place.POLICY, Stability.STABLE, _words(BASE)),
-        Section("skill_index", Place.SKILL_INDEX, Stability.AGENT_SCOPED, index),
-    ]
+def _opened(skills: Shelf) -> tuple[Prompt, Window]:
+    sections = [Section("policy", Place.POLICY, Stability.STABLE, words(BASE)), skills.index]
     epoch = open_epoch("main", 1, NOW, sections, [], reason="benchmark", after_seq=0)
     return Prompt(epoch, head_chain(epoch)), Window(after_seq=0, newest_seq=0)
 
 
-def _say(window: Window, prompt: Prompt, call: int, calls: int) -> None:
+def _say(window: Window, prompt: Prompt, skills: Shelf, call: int, calls: int) -> None:
     """What one more call adds: its input, for the first calls a skill's body, now and then a change of memory."""
     added: list[WindowItem] = []
 
@@ -156,12 +162,13 @@ def _say(window: Window, prompt: Prompt, call: int, calls: int) -> None:
     if call > 0:
         add(AssistantBlocks(blocks=[TextBlock(text="ok")]), "answers")
     if 0 < call <= USED:
-        use = ToolUseBlock(id=f"call_{call}", name="skill_load", input={"name": f"skill-{call:02d}"})
+        name, body = list(skills.bodies.items())[call - 1]
+        use = ToolUseBlock(id=f"call_{call}", name="skill_load", input={"name": name})
         added[-1] = added[-1]._replace(item=AssistantBlocks(blocks=[TextBlock(text="ok"), use]))
-        add(ToolResults(results=[ToolResultBlock(tool_use_id=use.id, content=_words(BODY))]), "tool_results")
+        add(ToolResults(results=[ToolResultBlock(tool_use_id=use.id, content=body)]), "tool_results")
     if _writes(call, calls) > _writes(call - 1, calls):
-        add(UserText(text="[context: memory changed] " + _words(MEMORY)), "deltas")
-    add(UserText(text=f"call {call} " + _words(STEP - 4)), "inputs")
+        add(UserText(text="[context: memory changed] " + words(MEMORY)), "deltas")
+    add(UserText(text=f"call {call} " + words(STEP - 4)), "inputs")
     window.append(added)
     prompt.grow(added)
 
@@ -199,9 +206,9 @@ def _padded_cost(prefix: int, rules: CacheRules, mode: PaddingMode, calls: int) 
     return run_cost(prefix + plan.tokens, rules, PRICES, calls=calls, growth_tokens=growth)
 
 
-def _assembly(scale: Scale) -> list[Measure]:
+def _assembly(scale: Scale, skills: Shelf) -> list[Measure]:
     card = ModelTable().card(HAIKU)
-    times = {length: _assembly_ms(card, length, 20 if scale is Scale.QUICK else 300) for length in (20, 2_000)}
+    times = {length: _assembly_ms(card, skills, length, 20 if scale is Scale.QUICK else 300) for length in (20, 2_000)}
     return [
         Measure(
             what="assembling the next request of 2,000 messages",
@@ -215,14 +222,14 @@ def _assembly(scale: Scale) -> list[Measure]:
     ]
 
 
-def _assembly_ms(card: ModelCard, length: int, repeats: int) -> float:
-    prompt, window = _opened(card)
+def _assembly_ms(card: ModelCard, skills: Shelf, length: int, repeats: int) -> float:
+    prompt, window = _opened(skills)
     for call in range(length // 2):
-        _say(window, prompt, call, 10**9)
+        _say(window, prompt, skills, call, 10**9)
     found = []
     for number in range(repeats):
         began = time.perf_counter()
-        _say(window, prompt, length + number, 10**9)
+        _say(window, prompt, skills, length + number, 10**9)
         request = build_request(_turn(1, HAIKU), prompt, window, card, max_output_tokens=64)
         drifted(prompt)
         prompt.was_sent(sent_of(prompt, window), request.marks)
@@ -242,10 +249,3 @@ def _turn(number: int, model: str) -> Turn:
         started_at=NOW,
         model=model,
     )
-
-
-def _words(tokens: int) -> str:
-    """Text of that many tokens of the cl100k vocabulary."""
-    text = "word" + " word" * (tokens - 1)
-    assert count(text) == tokens
-    return text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from holon.core.errors import Conflict, InvalidInput
 from holon.skills.catalog import Catalog, CatalogReader, Places
 from holon.skills.coverage import cover, example_prompts
+from holon.skills.installing import install
 from holon.skills.linting import lint_skill
 from holon.skills.scaffold import scaffold
 from holon.skills.variation import variants
@@ -118,3 +121,79 @@ def test_variants_are_many_different_and_always_the_same() -> None:
     assert len(made) == len(set(made)) >= 8
     assert any("release" in text or "rollout" in text or "deployment" in text for text in made)
     assert variants("") is not None
+
+
+@pytest.mark.spec("RF-006")
+def test_lint_warns_of_instructions_that_are_longer_than_a_paragraph_or_two(tmp_path: Path) -> None:
+    short = put_skill(tmp_path, "short", "Fill PDF forms and check them. Use when a form is to be filled. " * 5)
+    long = put_skill(tmp_path, "long", "Fill PDF forms and check them. Use when a form is to be filled. " * 15)
+
+    assert lint_skill(short) == []
+    (finding,) = lint_skill(long)
+    assert not finding.fails
+    assert "tokens, which every prompt pays for: a paragraph or two" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (f"compatibility: {'x' * 501}\n", "compatibility has 501 characters; it is cut at 500"),
+        (f"when_to_use: {'x' * 1_025}\n", "when_to_use has 1025 characters; it is cut at 1024"),
+    ],
+)
+def test_a_field_that_is_too_long_is_cut_on_reading_and_an_error_for_its_author(
+    tmp_path: Path, extra: str, message: str
+) -> None:
+    folder = put_skill(tmp_path / "skills", "wordy", extra=extra)
+
+    assert catalog(tmp_path).find("wordy").warnings == (message,)
+    assert [(finding.message, finding.fails) for finding in lint_skill(folder)] == [(message, True)]
+
+
+def test_a_description_that_is_too_long_fails_the_lint(tmp_path: Path) -> None:
+    folder = put_skill(tmp_path, "wordy", "word " * 300)
+    assert "description has 1499 characters; it is cut at 1024" in [f.message for f in lint_skill(folder) if f.fails]
+
+
+def test_a_description_with_control_characters_fails_the_lint(tmp_path: Path) -> None:
+    folder = put_skill(tmp_path, "red", r'"Paints \e[31mred."')
+    assert [str(f) for f in lint_skill(folder)] == ["SKILL.md: description has control characters: leave them out"]
+
+
+def test_a_pipe_in_a_skill_holds_nobody_up(tmp_path: Path) -> None:
+    folder = put_skill(tmp_path / "skills", "piped")
+    for name in ("scripts/run.py", "references/a.md", "evals/prompts.txt"):
+        (folder / name).parent.mkdir()
+        os.mkfifo(folder / name)
+    findings = [str(finding) for finding in lint_skill(folder) if finding.fails]
+    assert "scripts/run.py: cannot be read as text (OSError)" in findings
+    assert example_prompts(folder) == []
+
+    (folder / "SKILL.md").unlink()
+    os.mkfifo(folder / "SKILL.md")
+    assert [str(finding) for finding in lint_skill(folder)] == ["SKILL.md: cannot be read (it is not a file)"]
+    assert catalog(tmp_path).problems == (f"{folder}/SKILL.md is not a file",)
+    with pytest.raises(InvalidInput, match="it is not a file"):
+        install(str(folder), tmp_path / "other", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_a_body_of_ten_megabytes_is_named_and_not_counted(tmp_path: Path) -> None:
+    folder = put_skill(tmp_path, "huge", body="word " * 2_000_000)
+    assert [str(f) for f in lint_skill(folder)] == [
+        "SKILL.md: has more than 4194304 bytes: move details into references/"
+    ]
+
+
+@pytest.mark.parametrize("prompts", [[], [""], ["  ", "\n"]])
+def test_blank_prompts_are_no_prompts(tmp_path: Path, prompts: list[str]) -> None:
+    put_skill(tmp_path / "skills", "deploy")
+    with pytest.raises(InvalidInput, match="has no example prompts"):
+        cover(catalog(tmp_path).find("deploy"), catalog(tmp_path), prompts)
+
+
+def test_prompts_that_cannot_be_parsed_are_named_in_one_line(tmp_path: Path) -> None:
+    folder = put_skill(tmp_path, "deploy", references={"evals/x.yaml": "a: [b\n"})
+    with pytest.raises(InvalidInput) as raised:
+        example_prompts(folder)
+    assert "x.yaml cannot be read: while parsing" in raised.value.message
+    assert "\n" not in raised.value.message

@@ -15,6 +15,7 @@ import pytest
 
 from holon.core.errors import Conflict, HolonError, InvalidInput, NotFound
 from holon.skills.installing import PROVENANCE, install, provenance_of, uninstall
+from holon.skills.scaffold import scaffold
 from tests.skills.shelves import put_skill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -190,3 +191,16 @@ def test_uninstalling_removes_what_was_installed_and_asks_before_it_removes_ones
     for name in ("../to", "", "deploy", PROVENANCE):
         with pytest.raises((InvalidInput, NotFound)):
             uninstall(name, root, force=True)
+
+
+def test_a_root_that_is_no_folder_is_named_with_what_to_look_at(tmp_path: Path) -> None:
+    source = put_skill(tmp_path / "from", "deploy")
+    root = tmp_path / "skills"
+    root.write_text("in the way")
+
+    for act in (lambda: install(str(source), root, NOW), lambda: scaffold("deploy", "d", root)):
+        with pytest.raises(Conflict) as raised:
+            act()
+        assert str(root) in raised.value.message
+        assert raised.value.hint == f"check that {root} is a folder that you may write, and that its disk has space"
+    assert root.read_text() == "in the way"

@@ -36,6 +36,9 @@ def test_a_skill_is_installed_listed_shown_counted_and_taken_away(tmp_path: Path
         assert json.loads(holon("stats", "--json"))["never_used"] == ["deploy"]
         assert "already a skill 'deploy'" in holon("install", str(source), fails=True)
         assert "deploy is sound" in holon("lint", "deploy")
+        put_skill(place.parent, "misnamed", extra="name: another\n")
+        assert "misnamed is sound" not in holon("lint", "misnamed", fails=True)
+        assert "see 'holon skills list'" in holon("lint", "nothing", fails=True)
         assert holon("uninstall", "deploy") == "deploy is gone\n"
         assert "has no skill 'deploy'" in holon("show", "deploy", fails=True)
         assert not place.exists()

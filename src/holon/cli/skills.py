@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -168,7 +169,8 @@ def show_skill(seat: Seat, name: Name, agent: Agent = None) -> None:
     if seat.json:
         emit(skill)
         return
-    say(f"{skill['name']} ({skill['scope']}, {_state(skill)})\n{skill['description']}\nin {skill['folder']}")
+    standing = ", ".join(filter(None, (skill["scope"], _state(skill))))
+    say(f"{skill['name']} ({standing})\n{skill['description']}\nin {skill['folder']}")
     if skill["references"]:
         say("references: " + ", ".join(skill["references"]))
     if skill["provenance"]:
@@ -249,8 +251,17 @@ def stats(
     columns = ("skill", "loads", "preloads", "references", "used", "refused", "tokens", "cost")
     rows = [_stat(line) for line in found["lines"]]
     show_table(columns, rows, empty="nothing was loaded", numbers=columns[1:])
-    if found["never_used"]:
-        say("never loaded: " + ", ".join(found["never_used"]))
+    for key, label in _REMARKABLE.items():
+        if found[key]:
+            say(f"{label}: {', '.join(found[key])}")
+
+
+_REMARKABLE = {
+    "expensive": "half of the cost",
+    "often_refused": "often refused",
+    "unused": "loaded, but not seen in use",
+    "never_used": "never loaded",
+}
 
 
 def _stat(line: dict[str, Any]) -> tuple[str, ...]:
@@ -289,7 +300,7 @@ def _places(seat: Seat, agent: str | None) -> Places:
 
 def _find(seat: Seat, skill: str, agent: str | None) -> tuple[Path, Catalog]:
     """The skill's folder, and the catalog that it competes in: what stands beside it, and what the agent has."""
-    from holon.core.skills import SkillScope
+    from holon.core.skills import SkillScope, UnknownSkillError
     from holon.skills.catalog import CatalogReader
 
     roots = _places(seat, agent).roots()
@@ -297,7 +308,14 @@ def _find(seat: Seat, skill: str, agent: str | None) -> tuple[Path, Catalog]:
         folder = Path(skill).resolve()
         return folder, CatalogReader().read_roots([(SkillScope.AGENT, folder.parent), *roots])
     catalog = CatalogReader().read_roots(roots)
-    return catalog.find(skill).folder, catalog
+    try:
+        return catalog.find(skill).folder, catalog
+    except UnknownSkillError as error:
+        # Its name may be another one than its folder's, or something is so wrong with it that it is not listed.
+        for _, root in roots:
+            if Path(skill).name == skill and os.path.lexists(root / skill / "SKILL.md"):
+                return root / skill, catalog
+        raise NotFound(error.message, hint="see 'holon skills list', or give the skill's folder") from error
 
 
 def _in_catalog(catalog: Catalog, folder: Path) -> SkillDescriptor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -34,17 +35,16 @@ from holon.core.skills import (
 )
 from holon.core.transitions import Transition
 from holon.core.usage import InputBuckets
-from holon.core.workspaces import AGENT_HOME
 from holon.providers.models import ModelTable
 from holon.runtime.admission import require_agent
 from holon.skills.activation import SkillActivationRegistry
 from holon.skills.bodies import load_body
 from holon.skills.catalog import Catalog
-from holon.skills.commands import Activation, activations_in
+from holon.skills.commands import Activation, activations_in, may_touch
 from holon.skills.descriptors import SkillDescriptor
 from holon.skills.index import active_section, index_section
 from holon.skills.installing import Installed, Provenance, install, provenance_of, uninstall
-from holon.skills.library import Library
+from holon.skills.library import Anchors, Library
 from holon.skills.recording import Cause, begin_epoch, record_activation
 from holon.skills.repositories import is_git_url
 from holon.store import Store, Tx, activations, agents, loads
@@ -55,6 +55,7 @@ from holon.tools.registry import CallContext
 PADDING_BODIES = 64
 PADDING_BYTES = 24 * 1024
 DEFAULT_DAYS = 30
+IDENTITIES = 1_024
 
 
 class SkillView(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -90,6 +91,12 @@ class SkillsReport(Record, frozen=True, kw_only=True, omit_defaults=False):
     lines: list[LoadLine]
     #: In the catalogs of all agents asked about, and not loaded once.
     never_used: list[str]
+    #: Loaded, and nothing showed afterwards that it was of use.
+    unused: list[str]
+    #: Asked for in vain at least as often as it came.
+    often_refused: list[str]
+    #: The fewest skills that make up half of the money, or of the tokens where nothing was paid.
+    expensive: list[str]
 
 
 class SkillInstallRequest(Input, frozen=True, kw_only=True):
@@ -113,17 +120,30 @@ class Skilling:
         default_agent_id: str,
         budget: ActivationBudget,
         user_home: Path | None,
+        anchor_of: Anchors,
     ) -> None:
         self._store, self._models, self._default = store, models, default_agent_id
         self._agents_dir, self.budget = agents_dir, budget
-        self.library = Library(user_home, self._anchor)
+        self.library = Library(user_home, anchor_of)
+        #: Of those who ask often. What matters of an identity here never changes.
+        self._identities: dict[str, AgentIdentity] = {}
 
-    def offer(self, agent_id: str) -> Offer:
-        """What the agent's next prompt may say and hold of skills. The catalog is looked at here."""
-        stored, active = self._store.read_now(lambda tx: (agents.get(tx, agent_id), activations.of_agent(tx, agent_id)))
-        if stored is None:
-            return NOTHING
-        catalog = self.library.catalog(stored.identity)
+    async def offer(self, agent_id: str) -> Callable[[Tx], Offer]:
+        """What the agent's next prompt may say and hold of skills. The catalog is looked at here; what was loaded is
+        read in the transaction that makes the prompt.
+
+        A large one is looked at on a thread: a thousand skills are tens of milliseconds during which all would wait.
+        """
+        identity = self._identities.get(agent_id) or self._identify(agent_id)
+        if identity is None:
+            return lambda _: NOTHING
+        catalog = self.library.catalog_at_once(identity)
+        if catalog is None:
+            catalog = await asyncio.to_thread(self.library.catalog, identity)
+        return partial(self._offer, agent_id, catalog)
+
+    def _offer(self, agent_id: str, catalog: Catalog, tx: Tx) -> Offer:
+        active = activations.of_agent(tx, agent_id)
         if not catalog.skills and not active:
             return NOTHING
         in_use = [each for each in active if each.load_reason.explicit and each.state is not ActivationState.LAPSED]
@@ -145,7 +165,7 @@ class Skilling:
         stored = agents.get(tx, agent_id) if preloaded else None
         if stored is None:
             return
-        for skill in _found(self.library.catalog(stored.identity), preloaded):
+        for skill in _found(self.library.known_catalog(stored.identity), preloaded):
             try:
                 body = load_body(skill)
             except SkillUnusable:  # gone since the head was put together; its text stands there all the same
@@ -160,6 +180,8 @@ class Skilling:
 
     def touched(self, agent: AgentIdentity, command: str, cwd: Path | None, *, success: bool) -> list[Activation]:
         """The skills that a command read or ran: what command tools hand to `note_commands` with their result."""
+        if not success or not may_touch(command):
+            return []
         return activations_in(command, self.library.catalog(agent), success, cwd, self.library.user_home)
 
     def notice(self, context: CallContext, done: Sequence[tuple[str, Path]]) -> Callable[[Tx], None] | None:
@@ -210,7 +232,9 @@ class Skilling:
         done = await asyncio.to_thread(
             lambda: install(asked.source, root, now, ref=asked.ref, skill=asked.skill, replace=asked.replace)
         )
-        event = SkillInstalled(skill_id=done.name, source=asked.source, surface=surface, commit=done.provenance.commit)
+        event = SkillInstalled(
+            skill_id=done.name, source=done.provenance.source, surface=surface, commit=done.provenance.commit
+        )
         await self._store.write(lambda tx: tx.emit(stored.identity.agent_id, event), at=Transition.AUDIT)
         return done
 
@@ -237,7 +261,19 @@ class Skilling:
             agent_id=agent_id,
             lines=lines,
             never_used=[name for name in catalog.skills if name not in loaded],
+            unused=[line.name for line in lines if line.loads and not line.used],
+            often_refused=[line.name for line in lines if line.refused and line.refused >= line.loads],
+            expensive=_expensive(lines),
         )
+
+    def _identify(self, agent_id: str) -> AgentIdentity | None:
+        stored = self._store.read_now(lambda tx: agents.get(tx, agent_id))
+        if stored is None:
+            return None
+        if len(self._identities) >= IDENTITIES:
+            self._identities.clear()
+        self._identities[agent_id] = stored.identity
+        return stored.identity
 
     def _standing(self, tx: Tx, agent_id: str | None) -> tuple[StoredAgent, list[SkillActivation]]:
         stored = require_agent(tx, agent_id or self._default, private=False)
@@ -246,12 +282,17 @@ class Skilling:
     def _root(self, agent: AgentIdentity) -> Path:
         return self.library.places(agent).root(SkillScope.AGENT) or Path(agent.agent_home) / "skills"
 
-    def _anchor(self, agent_id: str) -> Path | None:
-        stored = self._store.read_now(lambda tx: agents.get(tx, agent_id))
-        active = stored.state.active_workspace if stored else None
-        if active is None or active.workspace_id == AGENT_HOME:
-            return None
-        return Path(active.workspace_anchor)
+
+def _expensive(lines: Sequence[LoadLine]) -> list[str]:
+    paid = any(line.dollars for line in lines)
+    costs = sorted(((line.dollars if paid else line.tokens, line.name) for line in lines), key=lambda c: (-c[0], c[1]))
+    half, found = sum(cost for cost, _ in costs) / 2, list[str]()
+    for cost, name in costs:
+        if half <= 0:
+            break
+        found.append(name)
+        half -= cost
+    return found
 
 
 def _small(catalog: Catalog) -> list[SkillDescriptor]:

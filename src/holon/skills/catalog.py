@@ -47,7 +47,7 @@ class Places:
         }[scope]
         if base is None:
             return None
-        return next((base / name for name in ROOTS[scope] if os.path.isdir(base / name)), None)
+        return next((base / name for name in ROOTS[scope] if os.path.isdir(f"{base}/{name}")), None)
 
     def roots(self) -> list[tuple[SkillScope, Path]]:
         return [(scope, root) for scope in SkillScope if (root := self.root(scope)) is not None]
@@ -121,6 +121,11 @@ class CatalogReader:
         catalog = _assemble(found, roots, self._versions)
         self._catalogs[places] = (found, catalog)
         return catalog
+
+    def known(self, places: Places) -> Catalog | None:
+        """The catalog as it was last read."""
+        known = self._catalogs.get(places)
+        return known[1] if known is not None else None
 
     def read_roots(self, roots: Iterable[tuple[SkillScope, Path]]) -> Catalog:
         """The catalog of these very folders, for authors; each folder counts once."""

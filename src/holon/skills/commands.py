@@ -28,6 +28,12 @@ class Activation:
     path: Path
 
 
+def may_touch(command_text: str) -> bool:
+    """Whether a command could read or run something of a skill at all. Most cannot, and then no catalog is needed."""
+    text = command_text[:MAX_COMMAND_CHARS]
+    return ENTRYPOINT in text or "scripts/" in text
+
+
 def activations_in(
     command_text: str, catalog: Catalog, success: bool, cwd: Path | None = None, home: Path | None = None
 ) -> list[Activation]:
@@ -36,7 +42,7 @@ def activations_in(
     A skill whose SKILL.md was read and whose script was run counts as read: that is what brought its body in.
     """
     text = command_text[:MAX_COMMAND_CHARS]
-    if not success or (ENTRYPOINT not in text and "scripts/" not in text):
+    if not success or not may_touch(text):
         return []
     found: dict[str, Activation] = {}
     folders = _folders(catalog)

@@ -20,12 +20,14 @@ from holon.core.errors import InvalidInput
 from holon.recall.words import terms, words
 from holon.skills.catalog import Catalog
 from holon.skills.descriptors import SkillDescriptor
+from holon.skills.plain_files import read_plain
 from holon.skills.searching import SkillSearch
 from holon.skills.variation import variants
 
 DEEP = 10
 MISSING_WORDS = 8
 MAX_PROMPTS = 200
+MAX_EVALS_BYTES = 1024 * 1024
 
 
 class Probe(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -55,14 +57,15 @@ class Coverage(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 def cover(skill: SkillDescriptor, catalog: Catalog, prompts: Sequence[str]) -> Coverage:
     """Measures a skill. `catalog` is what it competes with."""
-    if not prompts:
+    asked = list(dict.fromkeys(prompt.strip() for prompt in prompts if prompt.strip()))
+    if not asked:
         raise InvalidInput(
             f"skill {skill.name!r} has no example prompts",
             hint="put some into evals/prompts.txt, a line each, or give them with --prompt",
         )
     search = SkillSearch()
     probes = []
-    for prompt in list(dict.fromkeys(prompts))[:MAX_PROMPTS]:
+    for prompt in asked[:MAX_PROMPTS]:
         probes.append(_probe(search, catalog, skill, prompt, is_variant=False))
         probes += [_probe(search, catalog, skill, text, is_variant=True) for text in variants(prompt)]
     lost = [probe for probe in probes if probe.rank != 1]
@@ -83,7 +86,7 @@ def example_prompts(folder: Path) -> list[str]:
     found: list[str] = []
     for path in sorted((folder / "evals").glob("*")) if (folder / "evals").is_dir() else []:
         try:
-            text = path.read_text(encoding="utf-8")
+            text = (read_plain(path, MAX_EVALS_BYTES) or b"").decode("utf-8")
         except (OSError, UnicodeDecodeError):
             continue
         if path.suffix in (".txt", ".md"):
@@ -114,7 +117,8 @@ def _parsed(path: Path, text: str) -> Any:
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}", hint="mend it, or write prompts into a .txt") from error
+        what = " ".join(str(error).split())[:200]
+        raise InvalidInput(f"{path} cannot be read: {what}", hint="mend it, or write prompts into a .txt") from error
 
 
 def _prompts_in(value: Any, depth: int = 0) -> list[str]:

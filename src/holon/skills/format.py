@@ -187,21 +187,18 @@ def _typed(raw: dict[str, Any], folder_name: str, body: str, warnings: list[str]
         name = folder_name
     elif name != folder_name:
         warnings.append(f"name {name!r} is not the folder's name {folder_name!r}")
-    description = " ".join(_text(raw, "description", warnings).split())
+    description = _cut(raw, "description", DESCRIPTION_CHARS, warnings)
     if not description:
         warnings.append("description is missing; the body's first paragraph is used")
         description = _first_paragraph(body)
-    if len(description) > DESCRIPTION_CHARS:
-        warnings.append(f"description has {len(description)} characters; it is cut at {DESCRIPTION_CHARS}")
-        description = description[: DESCRIPTION_CHARS - 1] + "…"
     return FrontMatter(
         name=name,
         description=description,
         license=_text(raw, "license", warnings),
-        compatibility=_text(raw, "compatibility", warnings)[:COMPATIBILITY_CHARS],
+        compatibility=_cut(raw, "compatibility", COMPATIBILITY_CHARS, warnings),
         metadata=_pairs(raw.get("metadata"), warnings),
         allowed_tools=_words(raw.get("allowed-tools"), r"[\s,]+(?![^(]*\))"),
-        when_to_use=" ".join(_text(raw, "when_to_use", warnings).split())[:DESCRIPTION_CHARS],
+        when_to_use=_cut(raw, "when_to_use", DESCRIPTION_CHARS, warnings),
         disable_model_invocation=_text(raw, "disable-model-invocation", warnings).lower() in _YES,
         user_invocable=_text(raw, "user-invocable", warnings).lower() not in ("false", "no", "off", "0"),
         paths=_words(raw.get("paths"), r"\s*,\s*"),
@@ -216,6 +213,15 @@ def _text(raw: dict[str, Any], key: str, warnings: list[str]) -> str:
         return value.strip()
     warnings.append(f"{key} is not a text; it is left out")
     return ""
+
+
+def _cut(raw: dict[str, Any], key: str, most: int, warnings: list[str]) -> str:
+    """A text in one line, no longer than the format allows."""
+    text = " ".join(_text(raw, key, warnings).split())
+    if len(text) <= most:
+        return text
+    warnings.append(f"{key} has {len(text)} characters; it is cut at {most}")
+    return text[: most - 1] + "…"
 
 
 def _words(value: Any, separator: str) -> tuple[str, ...]:

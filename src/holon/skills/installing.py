@@ -1,7 +1,7 @@
 """Installing: a skill from a folder, an archive or a git repository into a root, with its provenance.
 
 Everything is copied file by file into a folder beside its place, checked there, and then renamed. Nothing of it is
-executed, links are not followed and not kept, and no path of an archive is ever used as it stands.
+executed, links are not followed and not kept, and no secret of a URL is written down.
 """
 
 from __future__ import annotations
@@ -9,27 +9,23 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tarfile
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path, PurePosixPath
-from typing import IO
+from pathlib import Path
 
 from holon.core.codec import InvalidJson, Record, dumps, loads
 from holon.core.errors import Conflict, InvalidInput, NotFound
+from holon.skills.archives import MAX_BYTES, SUFFIXES, check_size, unpack
 from holon.skills.format import ENTRYPOINT, check_body, check_fields, read_skill, valid_name
-from holon.skills.repositories import Checkout, clone, is_git_url
+from holon.skills.plain_files import disk_errors_told, read_plain
+from holon.skills.repositories import Checkout, clone, is_git_url, without_secrets
 
 PROVENANCE = ".holon-skill.json"
-MAX_FILES = 2_000
-MAX_BYTES = 50 * 1024 * 1024
 #: Folders of a source that are looked through for skills.
 MAX_FOLDERS = 2_000
 _DEPTH = 4
-_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".skill")
 
 
 class Provenance(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -65,25 +61,26 @@ def install(
     replace: bool = False,
 ) -> Installed:
     """Brings a skill into `root`. `skill` chooses one where the source has several."""
-    root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".install-", dir=root) as staging, _opened(source, ref) as opened:
-        folder, kind, commit = opened
-        chosen = _choose(folder, skill)
-        staged = Path(staging) / "skill"
-        files, size, digest = _copy(chosen, staged)
-        name, warnings = _checked(staged)
-        provenance = Provenance(
-            source=source,
-            kind=kind,
-            installed_at=installed_at,
-            sha256=digest,
-            files=files,
-            bytes=size,
-            ref=ref,
-            commit=commit,
-        )
-        (staged / PROVENANCE).write_text(dumps(provenance) + "\n", encoding="utf-8")
-        replaced = _put(staged, root / name, Path(staging) / "before", replace=replace)
+    with disk_errors_told(root):
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".install-", dir=root) as staging, _opened(source, ref) as opened:
+            folder, kind, commit = opened
+            chosen = _choose(folder, skill)
+            staged = Path(staging) / "skill"
+            files, size, digest = _copy(chosen, staged)
+            name, warnings = _checked(staged)
+            provenance = Provenance(
+                source=without_secrets(source),
+                kind=kind,
+                installed_at=installed_at,
+                sha256=digest,
+                files=files,
+                bytes=size,
+                ref=ref,
+                commit=commit,
+            )
+            (staged / PROVENANCE).write_text(dumps(provenance) + "\n", encoding="utf-8")
+            replaced = _put(staged, root / name, Path(staging) / "before", replace=replace)
     return Installed(name=name, folder=str(root / name), provenance=provenance, warnings=warnings, replaced=replaced)
 
 
@@ -100,7 +97,7 @@ def uninstall(name: str, root: Path, *, force: bool = False) -> Provenance | Non
     if folder.is_symlink():
         folder.unlink()
         return found
-    with tempfile.TemporaryDirectory(prefix=".remove-", dir=root) as aside:
+    with disk_errors_told(root), tempfile.TemporaryDirectory(prefix=".remove-", dir=root) as aside:
         folder.rename(Path(aside) / name)
     return found
 
@@ -125,14 +122,14 @@ def _opened(source: str, ref: str | None) -> Iterator[tuple[Path, str, str | Non
         path = Path(source).expanduser()
         if path.is_dir():
             yield path, "directory", None
-        elif path.is_file() and path.name.endswith(_ARCHIVES):
+        elif path.is_file() and path.name.endswith(SUFFIXES):
             folder = Path(scratch) / "archive"
             folder.mkdir()
-            _unpack(path, folder)
+            unpack(path, folder)
             yield folder, "archive", None
         else:
             raise NotFound(
-                f"{source!r} is neither a folder, nor an archive ({', '.join(_ARCHIVES)}), nor a git URL",
+                f"{source!r} is neither a folder, nor an archive ({', '.join(SUFFIXES)}), nor a git URL",
                 hint="give a path that exists, or a URL that begins with https://, ssh://, git@ or file://",
             )
 
@@ -166,7 +163,13 @@ def _choose(folder: Path, skill: str | None) -> Path:
 
 
 def _own_name(folder: Path) -> str:
-    return read_skill((folder / ENTRYPOINT).read_text(encoding="utf-8", errors="replace"), folder.name).front.name
+    try:
+        data = read_plain(folder / ENTRYPOINT, MAX_BYTES) or b""
+    except OSError as error:
+        raise InvalidInput(
+            f"{ENTRYPOINT} cannot be read ({error.strerror})", hint="put the file itself there"
+        ) from error
+    return read_skill(data.decode("utf-8", "replace"), folder.name).front.name
 
 
 def _copy(source: Path, target: Path) -> tuple[int, int, str]:
@@ -190,20 +193,12 @@ def _copy(source: Path, target: Path) -> tuple[int, int, str]:
             if name == PROVENANCE:
                 continue
             files, size = files + 1, size + info.st_size
-            _check_size(files, size)
+            check_size(files, size)
             data = path.read_bytes()
             digest.update(f"{here / name}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
             (target / here / name).write_bytes(data)
             (target / here / name).chmod(0o755 if info.st_mode & 0o100 else 0o644)
     return files, size, digest.hexdigest()
-
-
-def _check_size(files: int, size: int) -> None:
-    if files > MAX_FILES or size > MAX_BYTES:
-        raise InvalidInput(
-            f"the skill has more than {MAX_FILES} files or {MAX_BYTES} bytes",
-            hint="is this the right folder? name the skill's own one with --skill",
-        )
 
 
 def _checked(folder: Path) -> tuple[str, list[str]]:
@@ -226,54 +221,3 @@ def _put(staged: Path, place: Path, aside: Path, *, replace: bool) -> bool:
         place.rename(aside)
     staged.rename(place)
     return replaced
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    try:
-        if zipfile.is_zipfile(archive):
-            _unzip(archive, folder)
-        else:
-            _untar(archive, folder)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise InvalidInput(f"{archive} cannot be unpacked: {error}", hint="is it a whole archive?") from error
-
-
-def _unzip(archive: Path, folder: Path) -> None:
-    with zipfile.ZipFile(archive) as opened:
-        for number, member in enumerate(opened.infolist(), 1):
-            if member.is_dir():
-                continue
-            mode = member.external_attr >> 16
-            if stat.S_ISLNK(mode):
-                raise InvalidInput(f"the archive has a link ({member.filename[:100]!r})", hint="pack files only")
-            with opened.open(member) as data:
-                _extract(data, folder, member.filename, number, executable=bool(mode & 0o100))
-
-
-def _untar(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as opened:
-        for number, member in enumerate(opened, 1):
-            if member.isdir():
-                continue
-            data = opened.extractfile(member) if member.isreg() else None
-            if data is None:
-                raise InvalidInput(f"the archive has a link or device ({member.name[:100]!r})", hint="pack files only")
-            _extract(data, folder, member.name, number, executable=bool(member.mode & 0o100))
-
-
-def _extract(data: IO[bytes], folder: Path, name: str, number: int, *, executable: bool) -> None:
-    """Writes one member. Its name may not lead out of the folder by any spelling."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    parts = [part for part in path.parts if part != "."]
-    if path.is_absolute() or not parts or ".." in parts or ":" in parts[0] or "\0" in name:
-        raise InvalidInput(f"the archive has a path that leaves it ({name[:100]!r})", hint="do not trust this archive")
-    target = folder.joinpath(*parts)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    written = 0
-    with open(target, "xb") as file:
-        while chunk := data.read(1024 * 1024):
-            written += len(chunk)
-            _check_size(number, written)
-            file.write(chunk)
-    if executable:
-        target.chmod(0o755)

@@ -15,6 +15,11 @@ from holon.skills.searching import Found, SkillSearch
 
 #: Agents whose search index is kept in memory.
 CAPACITY = 64
+#: Agents whose places are: each turn asks for them.
+PLACES = 1_024
+
+#: Skills up to which a look at the disk takes less time than asking a thread to look.
+FEW = 32
 
 #: The folder that an agent works in, where it has one beside its home.
 Anchors = Callable[[str], Path | None]
@@ -27,19 +32,42 @@ class Library:
         self.user_home, self._anchor_of = user_home, anchor_of
         self._reader, self._references = CatalogReader(), ReferenceCache()
         self._searches: dict[Places, SkillSearch] = {}
-        self._lock = threading.Lock()
+        self._places: dict[str, Places] = {}
+        self._lock, self._search_lock = threading.Lock(), threading.Lock()
 
     def places(self, agent: AgentIdentity) -> Places:
         """Only the default agent looks into its user's folders."""
-        return Places(
-            agent_home=Path(agent.agent_home),
-            workspace_anchor=self._anchor_of(agent.agent_id),
-            user_home=self.user_home if agent.is_default_agent else None,
-        )
+        anchor = self._anchor_of(agent.agent_id)
+        known = self._places.get(agent.agent_id)
+        if known is None or known.workspace_anchor != anchor:
+            if len(self._places) >= PLACES:
+                self._places.clear()
+            known = self._places[agent.agent_id] = Places(
+                agent_home=Path(agent.agent_home),
+                workspace_anchor=anchor,
+                user_home=self.user_home if agent.is_default_agent else None,
+            )
+        return known
 
     def catalog(self, agent: AgentIdentity) -> Catalog:
         with self._lock:
             return self._reader.read(self.places(agent))
+
+    def catalog_at_once(self, agent: AgentIdentity) -> Catalog | None:
+        """The catalog as it stands now, if a look takes next to no time: it was small, and nobody else is looking."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            places = self.places(agent)
+            known = self._reader.known(places)
+            return self._reader.read(places) if known is not None and len(known.skills) <= FEW else None
+        finally:
+            self._lock.release()
+
+    def known_catalog(self, agent: AgentIdentity) -> Catalog:
+        """The catalog as it was last seen, without a look at the disk if there was one."""
+        known = self._reader.known(self.places(agent))
+        return known if known is not None else self.catalog(agent)
 
     def find(self, agent: AgentIdentity, name: str) -> SkillDescriptor:
         """A skill that the agent's model may use."""
@@ -52,6 +80,7 @@ class Library:
         places = self.places(agent)
         with self._lock:
             catalog = self._reader.read(places)
+        with self._search_lock:  # a first search reads every body; nobody who only looks at the catalog waits for it
             if places not in self._searches and len(self._searches) >= CAPACITY:
                 self._searches.clear()
             return self._searches.setdefault(places, SkillSearch()).search(catalog, query, limit)

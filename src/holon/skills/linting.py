@@ -8,15 +8,20 @@ from __future__ import annotations
 import ast
 import os
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from holon.core.tokens import count
 from holon.skills.catalog import allowed_references
-from holon.skills.format import ENTRYPOINT, check_body, check_fields, read_skill
+from holon.skills.format import ENTRYPOINT, FrontMatter, check_body, check_fields, read_skill
+from holon.skills.plain_files import read_plain
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
+#: Two short paragraphs.
+INSTRUCTION_TOKENS = 150
 _LINK = re.compile(r"!?\[[^\]\n]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
@@ -37,15 +42,18 @@ class Finding:
 def lint_skill(folder: Path) -> list[Finding]:
     """All findings, in a fixed order; none means that the skill is sound."""
     try:
-        data = (folder / ENTRYPOINT).read_bytes()
+        data = read_plain(folder / ENTRYPOINT, MAX_FILE_BYTES)
     except OSError as error:
         return [Finding(ENTRYPOINT, f"cannot be read ({error.strerror})")]
+    if data is None:
+        return [Finding(ENTRYPOINT, f"has more than {MAX_FILE_BYTES} bytes: move details into references/")]
     if b"\0" in data:
         return [Finding(ENTRYPOINT, "is binary")]
     text = data.decode("utf-8", "replace")
     read = read_skill(text, folder.name)
     findings = [Finding(ENTRYPOINT, problem) for problem in check_fields(read.front, folder.name)]
     findings += [Finding(ENTRYPOINT, problem) for problem in check_body(read.body)]
+    findings += _lint_instructions(read.front)
     findings += [Finding(ENTRYPOINT, warning, _is_broken(warning)) for warning in read.warnings]
     if "\ufffd" in text:
         findings.append(Finding(ENTRYPOINT, "is no UTF-8 text"))
@@ -59,7 +67,20 @@ def lint_skill(folder: Path) -> list[Finding]:
 
 
 def _is_broken(warning: str) -> bool:
-    return "front matter" in warning or "missing" in warning or "is not a text" in warning
+    return any(sign in warning for sign in ("front matter", "missing", "is not a text", "it is cut at"))
+
+
+def _lint_instructions(front: FrontMatter) -> Iterator[Finding]:
+    """What stands in every prompt, whether the skill is used or not: a paragraph or two, in plain characters."""
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in front.description):
+        yield Finding(ENTRYPOINT, "description has control characters: leave them out")
+    if (tokens := count(front.description)) > INSTRUCTION_TOKENS:
+        yield Finding(
+            ENTRYPOINT,
+            f"description has {tokens} tokens, which every prompt pays for: a paragraph or two, up to about"
+            f" {INSTRUCTION_TOKENS}, is enough; the rest belongs into the body",
+            fails=False,
+        )
 
 
 def _lint_references(folder: Path, listed: tuple[str, ...], body: str) -> Iterator[Finding]:
@@ -89,13 +110,13 @@ def _lint_file(folder: Path, path: Path) -> Iterator[Finding]:
     if path.suffix not in (".md", ".py"):
         return
     try:
-        size = full.stat().st_size
-        text = full.read_text(encoding="utf-8") if size <= MAX_FILE_BYTES else None
+        data = read_plain(full, MAX_FILE_BYTES)
+        text = data.decode("utf-8") if data is not None else None
     except (OSError, UnicodeDecodeError) as error:
         yield Finding(name, f"cannot be read as text ({type(error).__name__})")
         return
     if text is None:
-        yield Finding(name, f"has {size} bytes: the limit is {MAX_FILE_BYTES}")
+        yield Finding(name, f"has more than {MAX_FILE_BYTES} bytes")
     elif path.suffix == ".md" and len(path.parts) > 1:
         yield from _lint_markdown(folder, name, text)
     elif path.suffix == ".py":

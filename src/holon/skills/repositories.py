@@ -12,6 +12,8 @@ from holon.core.errors import InvalidInput, OperatorError
 
 TIMEOUT_S = 120
 _URL = re.compile(r"(?:git\+)?(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+")
+#: Who or what stands before the host. In ssh:// a mere name is part of the address.
+_SECRET = re.compile(r"\b((?:https?|git)://)[^/\s'\"]*@|\b(ssh://)[^/\s'\":]*:[^/\s'\"]*@")
 #: No hooks, no commands as transports, no submodules, no filters that a machine's configuration may name.
 _SAFE = (
     "-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never", "-c", "core.fsmonitor=false",
@@ -32,6 +34,11 @@ class Checkout:
 
 def is_git_url(source: str) -> bool:
     return _URL.fullmatch(source) is not None
+
+
+def without_secrets(text: str) -> str:
+    """URLs as they may be shown and written down: a token or password before the host is left out."""
+    return _SECRET.sub(lambda found: found[1] or found[2], text)
 
 
 def clone(url: str, ref: str | None, folder: Path) -> Checkout:
@@ -80,5 +87,5 @@ def _git(*arguments: str) -> str:
         raise GitFailed(f"git took longer than {TIMEOUT_S} s", hint="try again, or clone it yourself") from error
     if ran.returncode != 0:
         said = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise GitFailed(f"git failed: {said[:300]}", hint="check the URL, the ref and your access")
+        raise GitFailed(f"git failed: {without_secrets(said)[:300]}", hint="check the URL, the ref and your access")
     return ran.stdout.strip()

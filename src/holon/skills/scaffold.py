@@ -6,6 +6,7 @@ from pathlib import Path
 
 from holon.core.errors import Conflict
 from holon.skills.format import ENTRYPOINT, FrontMatter, write_skill
+from holon.skills.plain_files import disk_errors_told
 
 _BODY = """\
 # {title}
@@ -29,6 +30,11 @@ _REFERENCE = """\
 What is long, or only needed sometimes, stands here: it costs nothing until it is loaded.
 """
 
+_PROMPTS = """\
+# One prompt a line, as a user would write it; 'holon skills test {name}' tries them.
+{description}
+"""
+
 
 def scaffold(name: str, description: str, root: Path) -> Path:
     """Makes `root/name` with a SKILL.md, a reference and example prompts; returns the folder."""
@@ -38,12 +44,12 @@ def scaffold(name: str, description: str, root: Path) -> Path:
     folder = root / name
     if folder.exists():
         raise Conflict(f"{folder} already exists", hint="choose another name, or edit it")
-    (folder / "references").mkdir(parents=True)
-    (folder / "evals").mkdir()
-    (folder / ENTRYPOINT).write_text(text, encoding="utf-8")
-    (folder / "references" / "details.md").write_text(_REFERENCE.format(name=name), encoding="utf-8")
-    (folder / "evals" / "prompts.txt").write_text(
-        f"# One prompt a line, as a user would write it; 'holon skills test {name}' tries them.\n{front.description}\n",
-        encoding="utf-8",
-    )
+    with disk_errors_told(root):
+        (folder / "references").mkdir(parents=True)
+        (folder / "evals").mkdir()
+        (folder / ENTRYPOINT).write_text(text, encoding="utf-8")
+        (folder / "references" / "details.md").write_text(_REFERENCE.format(name=name), encoding="utf-8")
+        (folder / "evals" / "prompts.txt").write_text(
+            _PROMPTS.format(name=name, description=front.description), encoding="utf-8"
+        )
     return folder
