@@ -51,15 +51,54 @@ def list_agents(seat: Seat) -> None:
 
 @app.command()
 @seated()
-def create(seat: Seat, agent: Id) -> None:
+def create(
+    seat: Seat,
+    agent: Id,
+    template: Annotated[
+        str | None,
+        typer.Option("--template", metavar="REF", help="A template's id, absolute folder, or GitHub tree URL."),
+    ] = None,
+) -> None:
     """Create a public agent. Agents are never created by talking to them.
+
+    With a template its home begins with that template's instructions and skills. If anything of it fails, there is no
+    agent.
 
     \b
     Example:
-      holon agent create reviewer
+      holon agent create reviewer --template holon-reviewer
     """
-    made = seat.client().post(agent_path(agent, "create", control=True), idempotency_key=new_id("cli"))
+    made = seat.client().post(
+        agent_path(agent, "create", control=True),
+        {"template": template} if template is not None else None,
+        idempotency_key=new_id("cli"),
+    )
     seat.answer(made, f"agent {agent} is there: talk to it with 'holon prompt --agent {agent} TEXT'")
+
+
+@app.command("templates")
+@seated()
+def list_templates(seat: Seat) -> None:
+    """List the templates that new agents can be made from.
+
+    \b
+    Example:
+      holon agent templates
+    """
+    listed = seat.client().get("/templates")
+    if seat.json:
+        emit(listed)
+        return
+    rows = [
+        (
+            entry["template_id"],
+            entry["source"],
+            ", ".join(entry["included_skills"]),
+            entry["problem"] or entry["description"],
+        )
+        for entry in listed
+    ]
+    show_table(("template", "source", "skills", "what it is"), rows, empty="there are no templates")
 
 
 @app.command()
