@@ -9,7 +9,7 @@ from twins.api import Refusal
 from twins.billing import Model
 from twins.fields import fields_of
 from twins.openai_service import missing, unknown, unsupported
-from twins.responses_rules import check_name
+from twins.responses_rules import check_format, check_name
 from twins.strict_schemas import check_strict
 
 FIELDS = fields_of("chat", "request")
@@ -124,5 +124,7 @@ def _tools(tools: Any) -> None:
         if not inner.get("name"):
             raise missing(f"tools[{number}].{kind}.name")
         check_name(inner["name"], f"tools[{number}].{kind}.name")
+        if kind == "custom":
+            check_format(inner.get("format"), f"tools[{number}].custom.format", inner="grammar")
         if inner.get("strict") is True:  # in this API a function that says nothing is not strict
             check_strict(inner["name"], inner.get("parameters"), f"tools[{number}].function.parameters")

@@ -19,6 +19,8 @@ CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_to
 NOUN = {"function_call": "function call", "custom_tool_call": "custom tool call"}
 INPUT_PARTS = ("input_text", "input_image", "input_file")
 OUTPUT_PARTS = ("output_text", "refusal")
+FORMATS = ("text", "grammar")
+SYNTAXES = ("lark", "regex")
 
 
 def check(body: Mapping[str, Any]) -> None:
@@ -53,9 +55,29 @@ def check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
         for name in tool.keys() - TOOL_FIELDS[tool["type"]]:
             raise unknown(f"{path}.{name}")
         check_name(tool["name"], f"{path}.name")
+        if tool["type"] == "custom":
+            check_format(tool.get("format"), f"{path}.format")
         # Strict is the default of this API: a function that says nothing is strict.
         if tool["type"] == "function" and tool.get("strict") is not False:
             check_strict(tool["name"], tool.get("parameters"), f"{path}.parameters")
+
+
+def check_format(given: Mapping[str, Any] | None, path: str, *, inner: str | None = None) -> None:
+    """The format of a tool that takes free text: any text, or a grammar's (in Chat Completions one level deeper)."""
+    if given is None:
+        return
+    if given.get("type") not in FORMATS:
+        raise _invalid(given.get("type"), FORMATS, f"{path}.type")
+    if given["type"] == "text":
+        return
+    grammar, path = (given.get(inner) or {}, f"{path}.{inner}") if inner else (given, path)
+    for name in ("syntax", "definition"):
+        if not grammar.get(name):
+            raise missing(f"{path}.{name}")
+    if grammar["syntax"] not in SYNTAXES:
+        raise _invalid(grammar["syntax"], SYNTAXES, f"{path}.syntax")
+    for name in grammar.keys() - {"type", "syntax", "definition"}:
+        raise unknown(f"{path}.{name}")
 
 
 def check_name(name: str, param: str) -> None:

@@ -21,7 +21,7 @@ from holon.providers import openai_responses as responses
 from holon.providers.canonical import CanonicalRequest
 from holon.providers.contract import INVALID_ARGUMENTS, Freeform, StopReason, ToolSpec
 from holon.providers.openai_chat import Completion
-from holon.providers.options import ChatOptions, ResponsesOptions
+from holon.providers.options import ChatOptions, CodexOptions, ResponsesOptions
 from holon.providers.responses_items import input_usage
 from holon.providers.schemas import SchemaMode
 from tests.providers.wires import CACHE, FRAME, WEATHER, asking, call, results
@@ -205,8 +205,8 @@ def test_without_a_cache_identity_no_key_is_sent():
 
 def test_a_tool_with_a_grammar_is_offered_and_replayed_as_free_text():
     asked = AssistantBlocks(blocks=[ToolUseBlock(id="c1", name="ApplyPatch", input={"patch": "*** Begin"})])
-    request = asking("openai/x", "fix it", asked, results(c1="done"), tools=[PATCH])
-    body = responses.lower(request, "x")
+    request = asking("openai/gpt-5", "fix it", asked, results(c1="done"), tools=[PATCH])
+    body = responses.lower(request, "gpt-5")
     assert body["tools"] == [
         {
             "type": "custom",
@@ -219,14 +219,65 @@ def test_a_tool_with_a_grammar_is_offered_and_replayed_as_free_text():
         {"type": "custom_tool_call", "call_id": "c1", "name": "ApplyPatch", "input": "*** Begin"},
         {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"},
     ]
-    plain = responses.lower(request, "x", ResponsesOptions(freeform_tools=False))
+    plain = responses.lower(request, "gpt-5", ResponsesOptions(freeform_tools=False))
     assert [item["type"] for item in plain["input"]] == ["message", "function_call", "function_call_output"]
     assert plain["tools"][0]["type"] == "function"
 
 
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("gpt-5", "custom"),
+        ("gpt-5.6-luna", "custom"),
+        ("gpt-5-codex", "custom"),
+        ("openai/gpt-6", "custom"),
+        ("codex-mini-latest", "custom"),
+        ("gpt-4.1", "function"),
+        ("gpt-4o", "function"),
+        ("o3", "function"),
+        ("openai/gpt-oss-120b", "function"),
+        ("my-gpt-5", "function"),
+    ],
+)
+def test_free_text_is_for_models_that_know_it_unless_the_operator_says(model, kind):
+    request = asking(f"openai/{model}", "fix it", tools=[PATCH])
+    assert responses.lower(request, model)["tools"][0]["type"] == kind
+    assert codex.lower(request, model)["tools"][0]["type"] == kind
+    assert chat.lower(request, model)["tools"][0]["type"] == "function"
+    for wanted, always in ((True, "custom"), (False, "function")):
+        bodies = [
+            responses.lower(request, model, ResponsesOptions(freeform_tools=wanted)),
+            codex.lower(request, model, CodexOptions(freeform_tools=wanted)),
+            chat.lower(request, model, ChatOptions(freeform_tools=wanted)),
+        ]
+        assert {body["tools"][0]["type"] for body in bodies} == {always}
+
+
+def test_in_chat_completions_the_grammar_stands_one_level_deeper():
+    asked = AssistantBlocks(blocks=[ToolUseBlock(id="c1", name="ApplyPatch", input={"patch": "*** Begin"})])
+    request = asking("openai/gpt-5", "fix it", asked, results(c1="done"), tools=[PATCH])
+    body = chat.lower(request, "gpt-5", ChatOptions(freeform_tools=True))
+    grammar = {"syntax": "lark", "definition": "start: /.+/"}
+    assert body["tools"] == [
+        {
+            "type": "custom",
+            "custom": {
+                "name": "ApplyPatch",
+                "description": "Changes files.",
+                "format": {"type": "grammar", "grammar": grammar},
+            },
+        }
+    ]
+    call_ = {"id": "c1", "type": "custom", "custom": {"name": "ApplyPatch", "input": "*** Begin"}}
+    assert body["messages"][-2:] == [
+        {"role": "assistant", "content": None, "tool_calls": [call_]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    ]
+
+
 def test_a_call_of_a_grammars_tool_that_is_no_free_text_is_replayed_as_json():
     asked = AssistantBlocks(blocks=[ToolUseBlock(id="c1", name="ApplyPatch", input={INVALID_ARGUMENTS: "x", "b": 1})])
-    body = responses.lower(asking("openai/x", "fix it", asked, tools=[PATCH]), "x")
+    body = responses.lower(asking("openai/gpt-5", "fix it", asked, tools=[PATCH]), "gpt-5")
     assert [item["type"] for item in body["input"]] == ["message", "function_call", "function_call_output"]
 
 

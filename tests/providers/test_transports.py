@@ -28,6 +28,7 @@ from tests.providers.wires import (
     ANTHROPIC,
     ANTHROPIC_STREAM,
     CHAT,
+    CHAT_STREAM,
     CODEX,
     COMPATIBLE,
     COMPATIBLE_STREAM,
@@ -253,7 +254,7 @@ async def test_a_conversation_that_other_services_wrote_is_taken(wire):
     assert answer.blocks == [TextBlock(text="last")]
 
 
-@pytest.mark.parametrize("wire", [RESPONSES, RESPONSES_STREAM, CODEX], ids=lambda w: w.id)
+@pytest.mark.parametrize("wire", [RESPONSES, RESPONSES_STREAM, CODEX, CHAT, CHAT_STREAM], ids=lambda w: w.id)
 async def test_a_tool_with_a_grammar_is_called_with_free_text(wire):
     patch = ToolSpec(
         name="ApplyPatch",
@@ -263,7 +264,7 @@ async def test_a_tool_with_a_grammar_is_called_with_free_text(wire):
     )
     told = Answer(tools=[ToolCall(name="ApplyPatch", input="*** Begin\n", id="c1")])
     script = Script(rules=[Rule(when=When(pattern="fix"), answers=[told, Answer(text="{result}")])])
-    async with Twin.start(script) as twin, wire.open(twin) as provider:
+    async with Twin.start(script) as twin, wire.open(twin, freeform_tools=True) as provider:
         first = await provider.respond(wire.asking("fix it", tools=[patch]))
         said = AssistantBlocks(blocks=first.blocks)
         second = await provider.respond(wire.asking("fix it", said, results(c1="changed"), tools=[patch]))

@@ -22,6 +22,10 @@ def function(parameters: Any, **more: Any) -> dict[str, Any]:
     return {"type": "function", "name": "look", "parameters": parameters, **more}
 
 
+def free(format_: Any) -> dict[str, Any]:
+    return {"type": "custom", "name": "look", "format": format_}
+
+
 RESPONSES: list[Refused] = [
     ("Unknown parameter: 'holons'", "unknown_parameter", "holons", {"extra_body": {"holons": 1}}),
     ("Unknown parameter: 'messages'", "unknown_parameter", "messages", {"extra_body": {"messages": []}}),
@@ -88,6 +92,19 @@ RESPONSES: list[Refused] = [
     ("Invalid schema", "invalid_function_parameters", "tools[0].parameters", {"tools": [function(OPTIONAL)]}),
     ("Unknown parameter", "unknown_parameter", "tools[0].function", {"tools": [{**function(CLOSED), "function": {}}]}),
     ("does not match pattern", "invalid_value", "tools[0].name", {"tools": [{**function(CLOSED), "name": "a b"}]}),
+    (
+        "Invalid value: 'ebnf'",
+        "invalid_value",
+        "tools[0].format.syntax",
+        {"tools": [free({"type": "grammar", "syntax": "ebnf", "definition": "a"})]},
+    ),
+    (
+        "Missing required parameter",
+        "missing_required_parameter",
+        "tools[0].format.definition",
+        {"tools": [free({"type": "grammar", "syntax": "lark"})]},
+    ),
+    ("Invalid value: 'json'", "invalid_value", "tools[0].format.type", {"tools": [free({"type": "json"})]}),
 ]
 
 CHAT: list[Refused] = [
@@ -96,6 +113,12 @@ CHAT: list[Refused] = [
     ("only allowed when 'stream' is enabled", None, "stream_options", {"stream_options": {"include_usage": True}}),
     ("empty array", "empty_array", "messages", {"messages": []}),
     ("empty array", "empty_array", "tools", {"tools": []}),
+    (
+        "Missing required parameter",
+        "missing_required_parameter",
+        "tools[0].custom.format.grammar.syntax",
+        {"tools": [{"type": "custom", "custom": free({"type": "grammar", "syntax": "lark", "definition": "a"})}]},
+    ),
     ("Invalid value: 'bot'", "invalid_value", "messages.[0].role", {"messages": [{"role": "bot", "content": "hi"}]}),
     ("expected a string, got null", None, "messages.[0].content", {"messages": [{"role": "user", "content": None}]}),
     (

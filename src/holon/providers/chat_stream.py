@@ -74,11 +74,13 @@ class ChatStream:
 
     def _add_call(self, piece: dict[str, Any]) -> None:
         """A piece of a call; the index says of which. Where there is none, a name begins a new call."""
-        function = piece.get("function") or {}
+        kind, argument = ("custom", "input") if piece.get("custom") else ("function", "arguments")
+        part = piece.get(kind) or {}
         index = piece.get("index")
         if index is None:
-            index = len(self._calls) if function.get("name") else max(0, len(self._calls) - 1)
-        call = self._calls.setdefault(index, {"id": None, "function": {"name": "", "arguments": ""}})
+            index = len(self._calls) if part.get("name") else max(0, len(self._calls) - 1)
+        call = self._calls.setdefault(index, {"id": None, kind: {"name": "", argument: ""}})
         call["id"] = piece.get("id") or call["id"]
-        call["function"]["name"] += function.get("name") or ""
-        call["function"]["arguments"] += function.get("arguments") or ""
+        if kind in call:  # a piece without either only names the call
+            call[kind]["name"] += part.get("name") or ""
+            call[kind][argument] += part.get(argument) or ""

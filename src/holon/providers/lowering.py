@@ -23,7 +23,7 @@ from holon.core.conversation import (
     tool_uses,
 )
 from holon.core.prompts import PromptBlock, PromptFrame, Stability
-from holon.providers.contract import INVALID_ARGUMENTS, ProviderRequest, ToolSpec
+from holon.providers.contract import INVALID_ARGUMENTS, Freeform, ProviderRequest, ToolSpec
 from holon.providers.schemas import SchemaMode, without_nulls
 
 #: In front of thinking that an OpenAI service has sealed. Thinking goes back to the services that can read it only.
@@ -89,12 +89,32 @@ def tool_input(arguments: dict[str, Any], name: str, tools: list[ToolSpec], mode
     return arguments if schema is None else without_nulls(arguments, schema)
 
 
+def freeform_of(tools: list[ToolSpec], model: str, wanted: bool | None) -> dict[str, Freeform]:
+    """The tools that this model is offered as free text. Unless an operator says, by its name: GPT-5 and later know
+    such tools, the models before it and open weights refuse them."""
+    known = wanted if wanted is not None else _FREEFORM_MODELS.search(model) is not None
+    return {tool.name: tool.freeform for tool in tools if tool.freeform} if known else {}
+
+
+def free_text(given: dict[str, Any], freeform: Freeform | None) -> str | None:
+    """The text that a call's arguments are, for a tool that takes text. Arguments that are more than it have none."""
+    text = given.get(freeform.argument) if freeform and len(given) == 1 else None
+    return text if isinstance(text, str) else None
+
+
+def free_input(text: str, name: str, tools: list[ToolSpec]) -> dict[str, Any]:
+    """The arguments that a call in free text has."""
+    freeform = next((tool.freeform for tool in tools if tool.name == name), None)
+    return {freeform.argument if freeform else "input": text}
+
+
 def portable_name(name: str) -> str:
     """A tool's name as every service takes it. A model may have called a tool that never existed, by any name."""
     return _UNPORTABLE.sub("_", name)[:64] or "unnamed"
 
 
 _UNPORTABLE = re.compile(r"[^A-Za-z0-9_-]")
+_FREEFORM_MODELS = re.compile(r"(^|/)(gpt-([5-9]|\d\d)|codex)")
 
 
 def _results_of(calls: list[str], number: int, items: list[ConversationItem]) -> Numbered:

@@ -13,6 +13,9 @@ import msgspec
 from holon.core.errors import InvalidSettings
 from holon.core.models import CacheRules, ModelCard, Prices
 
+#: Models whose card is kept as it was found.
+ASKED = 256
+
 
 class ModelTable:
     """Finds a model's card by the longest match. An unknown model gets careful defaults, and says so."""
@@ -21,8 +24,16 @@ class ModelTable:
         self._cards = dict(_shipped())
         for match, given in (own or {}).items():
             self._cards[match] = _own_card(match, given, self._cards.get(match))
+        self._asked: dict[str, ModelCard] = {}
 
     def card(self, model_ref: str) -> ModelCard:
+        if (known := self._asked.get(model_ref)) is None:
+            if len(self._asked) >= ASKED:
+                self._asked.clear()
+            known = self._asked[model_ref] = self._find(model_ref)
+        return known
+
+    def _find(self, model_ref: str) -> ModelCard:
         matches = [match for match in self._cards if model_ref.startswith(match)]
         if not matches:
             return ModelCard(model_ref=model_ref, display_name=model_ref)

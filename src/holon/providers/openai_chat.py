@@ -27,6 +27,7 @@ from holon.providers.catalog import ProviderEntry
 from holon.providers.chat_stream import read_stream
 from holon.providers.connections import Attempt, Connection, as_it_stands, openai_client
 from holon.providers.contract import (
+    Freeform,
     OnProgress,
     PromptCapability,
     ProviderRequest,
@@ -37,6 +38,9 @@ from holon.providers.contract import (
 from holon.providers.evidence import Stage, Told, failure_told
 from holon.providers.lowering import (
     arguments_of,
+    free_input,
+    free_text,
+    freeform_of,
     model_name,
     portable_name,
     prompt_blocks,
@@ -115,9 +119,10 @@ class OpenAIChat:
 def lower(request: ProviderRequest, model: str, options: ChatOptions | None = None, *, marked: bool = False) -> Wire:
     """The request's body. `marked` sets cache marks, for routes to services that take them."""
     options = options or ChatOptions()
-    body: Wire = {"model": model, "messages": _messages(request, options, marked)}
+    freeform = freeform_of(request.tools, model, options.freeform_tools)
+    body: Wire = {"model": model, "messages": _messages(request, options, freeform, marked)}
     if request.tools:
-        body["tools"] = [_tool(tool, options.schema_mode) for tool in request.tools]
+        body["tools"] = [_tool(tool, options.schema_mode, freeform.get(tool.name)) for tool in request.tools]
         body["tool_choice"] = "auto"
         if options.parallel_tool_calls is not None:
             body["parallel_tool_calls"] = options.parallel_tool_calls
@@ -136,8 +141,16 @@ class Function(msgspec.Struct):
     arguments: str | dict[str, Any] | None = None
 
 
+class FreeCall(msgspec.Struct):
+    name: str
+    input: str
+
+
 class ToolCall(msgspec.Struct):
-    function: Function
+    """A call is a function's, or (`custom`) one in free text."""
+
+    function: Function | None = None
+    custom: FreeCall | None = None
     id: str | None = None
 
 
@@ -199,7 +212,9 @@ def response_of(
     return ProviderResponse(blocks=blocks, stop_reason=stop, usage=usage, buckets=buckets, response_id=completion.id)
 
 
-def _messages(request: ProviderRequest, options: ChatOptions, marked: bool) -> list[Wire]:
+def _messages(
+    request: ProviderRequest, options: ChatOptions, freeform: dict[str, Freeform], marked: bool
+) -> list[Wire]:
     """System first, then the conversation. With marks the texts are parts that can bear one, else plain strings."""
     system = [_part(block.text) for block in prompt_blocks(request.frame)]
     messages: list[Wire] = [{"role": "system", "content": system}] if system else []
@@ -214,7 +229,7 @@ def _messages(request: ProviderRequest, options: ChatOptions, marked: bool) -> l
                     for result in results
                 ]
             case AssistantBlocks(blocks=blocks):
-                messages += _said(blocks, options)
+                messages += _said(blocks, options, freeform)
                 continue
         markable[each.number] = messages[-1]["content"][-1]
     if marked:
@@ -240,17 +255,9 @@ def _plain(content: list[Wire] | str | None) -> str | None:
     return "\n\n".join(part["text"] for part in content) if isinstance(content, list) else content
 
 
-def _said(blocks: list[ModelBlock], options: ChatOptions) -> list[Wire]:
+def _said(blocks: list[ModelBlock], options: ChatOptions, freeform: dict[str, Freeform]) -> list[Wire]:
     """What a model said, as one message. Its thinking goes back only where the service has a field for it."""
-    calls = [
-        {
-            "id": block.id,
-            "type": "function",
-            "function": {"name": portable_name(block.name), "arguments": dumps(block.input)},
-        }
-        for block in blocks
-        if isinstance(block, ToolUseBlock)
-    ]
+    calls = [_call(block, freeform.get(block.name)) for block in blocks if isinstance(block, ToolUseBlock)]
     text = text_of(blocks)
     if not calls and not text.strip():
         return []
@@ -263,14 +270,20 @@ def _said(blocks: list[ModelBlock], options: ChatOptions) -> list[Wire]:
     return [message]
 
 
-def _tool(tool: ToolSpec, mode: SchemaMode) -> Wire:
-    function: Wire = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": emit(tool.input_schema, mode),
-        "strict": mode is SchemaMode.STRICT,
-    }
-    return {"type": "function", "function": function}
+def _call(use: ToolUseBlock, freeform: Freeform | None) -> Wire:
+    if (free := free_text(use.input, freeform)) is not None:
+        return {"id": use.id, "type": "custom", "custom": {"name": use.name, "input": free}}
+    function = {"name": portable_name(use.name), "arguments": dumps(use.input)}
+    return {"id": use.id, "type": "function", "function": function}
+
+
+def _tool(tool: ToolSpec, mode: SchemaMode, freeform: Freeform | None) -> Wire:
+    head = {"name": tool.name, "description": tool.description}
+    if freeform:
+        grammar = {"syntax": freeform.syntax, "definition": freeform.definition}
+        return {"type": "custom", "custom": {**head, "format": {"type": "grammar", "grammar": grammar}}}
+    strict = mode is SchemaMode.STRICT
+    return {"type": "function", "function": {**head, "parameters": emit(tool.input_schema, mode), "strict": strict}}
 
 
 def _blocks(message: Message, request: ProviderRequest, mode: SchemaMode) -> Iterator[ModelBlock]:
@@ -279,10 +292,16 @@ def _blocks(message: Message, request: ProviderRequest, mode: SchemaMode) -> Ite
     if text := message.content or message.refusal:
         yield TextBlock(text=text)
     for number, call in enumerate(message.tool_calls or [], start=1):
-        name, written = call.function.name, call.function.arguments
-        arguments = written if isinstance(written, dict) else arguments_of(written or "")
-        yield ToolUseBlock(
-            id=call.id or f"call_{request.turn_id}_{request.round}_{number}",  # some send none
-            name=name,
-            input=tool_input(arguments, name, request.tools, mode),
-        )
+        id_ = call.id or f"call_{request.turn_id}_{request.round}_{number}"  # some send none
+        name, given = _asked(call, request, mode)
+        yield ToolUseBlock(id=id_, name=name, input=given)
+
+
+def _asked(call: ToolCall, request: ProviderRequest, mode: SchemaMode) -> tuple[str, dict[str, Any]]:
+    if call.custom is not None:
+        return call.custom.name, free_input(call.custom.input, call.custom.name, request.tools)
+    if call.function is None:
+        raise msgspec.ValidationError("a tool call has neither a function nor free text")
+    name, written = call.function.name, call.function.arguments
+    arguments = written if isinstance(written, dict) else arguments_of(written or "")
+    return name, tool_input(arguments, name, request.tools, mode)

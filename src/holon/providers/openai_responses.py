@@ -23,13 +23,12 @@ from holon.providers.contract import (
     ProviderResponse,
 )
 from holon.providers.evidence import Stage
-from holon.providers.lowering import model_name, system_text
+from holon.providers.lowering import freeform_of, model_name, system_text
 from holon.providers.options import CodexOptions, ResponsesOptions
 from holon.providers.responses_items import (
     Response,
     answer_items,
     cache_key,
-    freeform_of,
     input_items,
     response_of,
     tool_items,
@@ -65,12 +64,13 @@ class OpenAIResponses:
         return frozenset({PromptCapability.PROMPT_CACHE_KEY, sends})
 
     async def respond(self, request: ProviderRequest, on_progress: OnProgress | None = None) -> ProviderResponse:
-        body = lower(request, model_name(request.model), self._options)
+        model = model_name(request.model)
+        body = lower(request, model, self._options)
         scope = scope_of(request) if self._options.incremental else None
         narrowed = self._continuations.narrowed(scope, body)
         self._continuations.forget(scope)  # until it is answered: after an error the next request is whole
         answer, mode = await self._send(narrowed, body, request, on_progress)
-        freeform = freeform_of(request.tools) if self._options.freeform_tools else {}
+        freeform = freeform_of(request.tools, model, self._options.freeform_tools)
         said = list(answer_items(answer.blocks, freeform))
         self._continuations.remember(scope, body, said, answer.response_id)
         return msgspec.structs.replace(answer, request_diagnostics={"request_mode": mode})
@@ -138,13 +138,14 @@ def lower(request: ProviderRequest, model: str, options: ResponsesOptions | None
 def common_body(request: ProviderRequest, model: str, options: ResponsesOptions | CodexOptions) -> Wire:
     """What both wires of this API send: instructions, tools and conversation, in the order of the cache's prefix."""
     body: Wire = {"model": model}
+    freeform = freeform_of(request.tools, model, options.freeform_tools)
     if instructions := system_text(request.frame):
         body["instructions"] = instructions
     if request.tools:
-        body["tools"] = tool_items(request.tools, options.schema_mode, freeform_tools=options.freeform_tools)
+        body["tools"] = tool_items(request.tools, options.schema_mode, freeform)
         body["tool_choice"] = "auto"
         body["parallel_tool_calls"] = options.parallel_tool_calls
-    body["input"] = input_items(request, freeform_tools=options.freeform_tools)
+    body["input"] = input_items(request, freeform)
     if request.frame.cache is not None:
         body["prompt_cache_key"] = cache_key(request.frame.cache)
     return body

@@ -62,13 +62,14 @@ class ResponsesOptions(TransportOptions, frozen=True, kw_only=True):
     #: Have reasoning sent along, encrypted, and send it back. For models that reason, without `incremental`.
     encrypted_reasoning: bool = False
     reasoning_effort: str | None = None
-    #: Offer tools that have a grammar as free text.
-    freeform_tools: bool = True
+    #: Offer tools that have a grammar as free text. Left out: to models that know such tools (GPT-5 and later).
+    freeform_tools: bool | None = None
 
 
 class CodexOptions(TransportOptions, frozen=True, kw_only=True):
     parallel_tool_calls: bool = True
-    freeform_tools: bool = True
+    #: As for `openai_responses`.
+    freeform_tools: bool | None = None
 
 
 class ChatOptions(TransportOptions, frozen=True, kw_only=True):
@@ -82,5 +83,7 @@ class ChatOptions(TransportOptions, frozen=True, kw_only=True):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     #: Send the prompt's cache key. For OpenAI; others may refuse it.
     prompt_cache_key: bool = False
+    #: Offer tools that have a grammar as free text. Few services beside OpenAI's own take them.
+    freeform_tools: bool = False
     #: The field in which the service takes its own earlier thinking back, for example `reasoning_content`.
     reasoning_field: str | None = None

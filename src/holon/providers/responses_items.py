@@ -33,7 +33,15 @@ from holon.providers.contract import (
     ToolSpec,
 )
 from holon.providers.evidence import Told, failure_told
-from holon.providers.lowering import OPENAI_SEAL, arguments_of, portable_name, replayed, tool_input
+from holon.providers.lowering import (
+    OPENAI_SEAL,
+    arguments_of,
+    free_input,
+    free_text,
+    portable_name,
+    replayed,
+    tool_input,
+)
 from holon.providers.schemas import SchemaMode, emit
 
 #: The longest cache key that the service takes.
@@ -44,9 +52,8 @@ INCOMPLETE = {"max_output_tokens": StopReason.MAX_OUTPUT_TOKENS, "content_filter
 Wire = dict[str, Any]
 
 
-def input_items(request: ProviderRequest, *, freeform_tools: bool = True) -> list[Wire]:
-    """The conversation as items."""
-    freeform = freeform_of(request.tools) if freeform_tools else {}
+def input_items(request: ProviderRequest, freeform: dict[str, Freeform]) -> list[Wire]:
+    """The conversation as items. Calls of tools that take free text are sent as such, whoever made them."""
     free_calls: set[str] = set()
     items: list[Wire] = []
     for each in replayed(request):
@@ -76,9 +83,7 @@ def answer_items(blocks: list[ModelBlock], freeform: dict[str, Freeform]) -> Ite
             case TextBlock(text=text) if text.strip():
                 yield {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
             case ToolUseBlock(id=id_, name=name, input=given):
-                grammar = freeform.get(name)
-                free = given.get(grammar.argument) if grammar and len(given) == 1 else None
-                if isinstance(free, str):
+                if (free := free_text(given, freeform.get(name))) is not None:
                     yield {"type": "custom_tool_call", "call_id": id_, "name": name, "input": free}
                 else:
                     called = portable_name(name)
@@ -91,12 +96,8 @@ def answer_items(blocks: list[ModelBlock], freeform: dict[str, Freeform]) -> Ite
                 pass  # blank text, and thinking that this service cannot read
 
 
-def freeform_of(tools: list[ToolSpec]) -> dict[str, Freeform]:
-    return {tool.name: tool.freeform for tool in tools if tool.freeform}
-
-
-def tool_items(tools: list[ToolSpec], mode: SchemaMode, *, freeform_tools: bool = True) -> list[Wire]:
-    return [_tool(tool, mode, freeform_tools) for tool in tools]
+def tool_items(tools: list[ToolSpec], mode: SchemaMode, freeform: dict[str, Freeform]) -> list[Wire]:
+    return [_tool(tool, mode, freeform.get(tool.name)) for tool in tools]
 
 
 def cache_key(cache: PromptCache) -> str:
@@ -213,10 +214,10 @@ def input_usage(whole: int, output: int, read: int, written: int) -> tuple[Token
 _OUTPUTS = {False: "function_call_output", True: "custom_tool_call_output"}
 
 
-def _tool(tool: ToolSpec, mode: SchemaMode, freeform_tools: bool) -> Wire:
+def _tool(tool: ToolSpec, mode: SchemaMode, freeform: Freeform | None) -> Wire:
     head = {"name": tool.name, "description": tool.description}
-    if tool.freeform and freeform_tools:
-        grammar = {"type": "grammar", "syntax": tool.freeform.syntax, "definition": tool.freeform.definition}
+    if freeform:
+        grammar = {"type": "grammar", "syntax": freeform.syntax, "definition": freeform.definition}
         return {"type": "custom", **head, "format": grammar}
     strict = mode is SchemaMode.STRICT
     return {"type": "function", **head, "parameters": emit(tool.input_schema, mode), "strict": strict}
@@ -233,8 +234,7 @@ def _blocks(item: _Item, request: ProviderRequest, mode: SchemaMode) -> Iterator
             given = tool_input(arguments_of(arguments), name, request.tools, mode)
             yield ToolUseBlock(id=id_, name=name, input=given)
         case CustomToolCall(call_id=id_, name=name, input=text):
-            grammar = freeform_of(request.tools).get(name)
-            yield ToolUseBlock(id=id_, name=name, input={grammar.argument if grammar else "input": text})
+            yield ToolUseBlock(id=id_, name=name, input=free_input(text, name, request.tools))
         case Reasoning(id=id_, summary=summary, encrypted_content=encrypted):
             text = "\n\n".join(part.text for part in summary)
             seal = f"{OPENAI_SEAL}{id_}:{encrypted}" if encrypted else None

@@ -99,6 +99,8 @@ class Providers:
         self._entries = {entry.name: entry for entry in entries}
         self._transports = dict(transports)
         self._open: dict[str, Provider] = {}
+        #: Models that were asked for and can be used.
+        self._usable: dict[str, Usable] = {}
 
     @classmethod
     def builtin(cls, *, home: Path | None = None, scripts: Mapping[str, Script | str] | None = None) -> Providers:
@@ -164,10 +166,15 @@ class Providers:
             if isinstance(provider, Transport):
                 await provider.close()
         self._open.clear()
+        self._usable.clear()
 
     def _candidate(self, model_ref: str) -> Candidate:
+        if (known := self._usable.get(model_ref)) is not None:
+            return known
         try:
-            return Usable(model_ref, self._provider(ModelRef.parse(model_ref).provider))
+            found = Usable(model_ref, self._provider(ModelRef.parse(model_ref).provider))
+            self._usable[model_ref] = found
+            return found
         except InvalidInput as error:
             return Rejected(model_ref, _rejection(str(error)))
         except ProviderFailure as failure:

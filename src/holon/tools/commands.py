@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 
 from holon.core.codec import Input
+from holon.providers.contract import Freeform
 from holon.tools.registry import CallContext, Tool, ToolOutcome
+from holon.workspaces.freeform import GRAMMAR
 
 MAX_BATCH = 12
 
@@ -58,12 +60,13 @@ class Hands(Protocol):
     async def patch(self, context: CallContext, asked: PatchInput) -> ToolOutcome: ...
 
 
-def command_tools(hands: Hands, freeform: dict[str, Any] | None = None) -> list[Tool]:
+def command_tools(hands: Hands) -> list[Tool]:
     return [
         Tool(
             "ExecCommand",
             "Run a shell command. Look with rg --files, rg -n, sed -n, head and tail. What takes longer than"
-            " yield_time_ms goes on as a task, and its result comes to you.",
+            " yield_time_ms goes on as a task, and its result comes to you; what it leaves behind (nohup x &) ends with"
+            " it, so let a long command become a task.",
             ExecInput,
             hands.run,
         ),
@@ -75,8 +78,9 @@ def command_tools(hands: Hands, freeform: dict[str, Any] | None = None) -> list[
         ),
         Tool(
             "ApplyPatch",
-            "Change files with a unified diff. All of it applies, or nothing does; context must match exactly.",
+            "Change files with a patch. All of it applies, or nothing does; context must match exactly.",
             PatchInput,
             hands.patch,
+            freeform=Freeform(argument="patch", syntax="lark", definition=GRAMMAR),
         ),
     ]

@@ -25,7 +25,7 @@ class SpawnInput(Input, frozen=True, kw_only=True):
     template: Annotated[str | None, msgspec.Meta(description="Only for public_named: a template's id.")] = None
     workspace_mode: Annotated[
         Literal["inherit", "worktree"],
-        msgspec.Meta(description="worktree: the child works in an isolated copy of the repository."),
+        msgspec.Meta(description="worktree: the child works in an isolated copy of the repository, as last committed."),
     ] = "inherit"
 
 

@@ -8,6 +8,9 @@ from typing import Any
 from holon.core.codec import Record, dumps, to_plain
 
 DETAILS_CHARS = 1_000
+#: A message quotes what a model or a program wrote, which may be anything.
+MESSAGE_CHARS = 4_000
+NAME_CHARS = 200
 
 
 class ToolError(Record, frozen=True, kw_only=True):
@@ -28,15 +31,24 @@ class ToolFailure(Exception):
 
 def receipt(tool_name: str, error: ToolError) -> str:
     """The model-visible text of an error."""
-    shown: dict[str, Any] = {"ok": False, "tool_name": tool_name, "kind": error.kind, "message": error.message}
+    shown: dict[str, Any] = {
+        "ok": False,
+        "tool_name": _cut(tool_name, NAME_CHARS),
+        "kind": error.kind,
+        "message": _cut(error.message, MESSAGE_CHARS),
+    }
     if error.recovery_hint:
-        shown["hint"] = error.recovery_hint
+        shown["hint"] = _cut(error.recovery_hint, MESSAGE_CHARS)
     if error.details and "field" in error.details:
-        shown["field"] = error.details["field"]
+        shown["field"] = _cut(str(error.details["field"]), NAME_CHARS)
     shown["retryable"] = error.retryable
     if error.details:
         shown["details"] = _bounded(error.details)
     return dumps(shown)
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else f"{text[:chars]}… ({len(text)} characters; the transcript has them all)"
 
 
 def _bounded(details: dict[str, Any]) -> Any:

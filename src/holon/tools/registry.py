@@ -16,7 +16,7 @@ import msgspec
 from holon.core.agents import AgentIdentity, AgentState
 from holon.core.codec import InvalidShape, dumps, from_plain
 from holon.core.messages import MessageEnvelope
-from holon.providers.contract import INVALID_ARGUMENTS, ToolSpec
+from holon.providers.contract import INVALID_ARGUMENTS, Freeform, ToolSpec
 from holon.store import Tx
 from holon.tools.envelope import ToolError, ToolFailure
 
@@ -46,6 +46,8 @@ class SleepRequest:
 class ToolOutcome:
     content: str
     summary: str
+    #: How many commands the call ran: a batch is one call, and as many commands as it has items.
+    command_items: int | None = None
     #: Durable consequences, committed with the result. Refused (a `HolonError`), the call becomes an error.
     effect: Callable[[Tx], None] | None = None
     #: The same for consequences that change the calling agent's own state.
@@ -63,6 +65,8 @@ class Tool:
     run: Callable[[CallContext, Any], Awaitable[ToolOutcome]]
     #: Calls that only read may run side by side with their neighbours.
     read_only: bool = False
+    #: The one argument as plain text under a grammar, for models that take a tool so.
+    freeform: Freeform | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,12 @@ class ToolRegistry:
     def specs(self) -> list[ToolSpec]:
         """The catalogue in a fixed order: the same for every trigger, so the prompt's prefix does not change."""
         return [
-            ToolSpec(name=tool.name, description=tool.description, input_schema=input_schema(tool.input_type))
+            ToolSpec(
+                name=tool.name,
+                description=tool.description,
+                input_schema=input_schema(tool.input_type),
+                freeform=tool.freeform,
+            )
             for _, tool in sorted(self.tools.items())
         ]
 
