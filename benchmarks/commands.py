@@ -1,4 +1,5 @@
-"""Commands: what a runner of its own costs a short one, what a very loud one leaves, and how soon many are found again.
+"""Commands: what a runner of its own and a sandbox cost a short one, what a very loud one leaves, and how soon many are
+found again.
 
 Between two short commands lies a pause, as a model's round lies between two of an agent's; without any (`back_to_back`)
 the next spare is still being made. The shell is the default one, a login bash, in a home without a profile.
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +26,12 @@ from holon.tasks.commands import CommandRunner, RunningCommand
 from holon.tasks.outputs import budget_chars
 from holon.tasks.protocol import CommandStatus
 from holon.tasks.specs import CommandSpec, shell_argv
+from holon.workspaces import cgroups
+from holon.workspaces.sandbox import SandboxProbe, SandboxSpec, argv_prefix, probe
 
 LIMIT_SPAWN = 2.0
+#: What a sandbox may add to a command.
+LIMIT_SANDBOX_MS = 10.0
 LIMIT_REATTACH_S = 2.0
 #: A runner that has relayed a gigabyte may be this much larger than one that has relayed nothing.
 LIMIT_GROWTH_MB = 8.0
@@ -62,6 +68,7 @@ def measure(scale: Scale, progress: Progress) -> Result:
             limit=LIMIT_SPAWN * found.short["bash -lc"][1],
             limit_is=f"{LIMIT_SPAWN:g} times the baseline",
         ),
+        *_sandbox_measure(found),
         Measure(
             what=f"memory after {sizes.loud_bytes // MIB:,} MiB of output",
             unit="MB",
@@ -97,6 +104,8 @@ def measure(scale: Scale, progress: Progress) -> Result:
             **sizes._asdict(),
             "shells": shells,
             "back_to_back_ms": round(found.back_to_back_ms, 2),
+            "sandbox": probe().reason,
+            **({name: round(value, 2) for name, value in found.sandboxed._asdict().items()} if found.sandboxed else {}),
             "loud_s": round(found.loud_s, 2),
             "loud_bare_s": round(found.loud_bare_s, 2),
             "preview_chars": found.preview_chars,
@@ -106,10 +115,37 @@ def measure(scale: Scale, progress: Progress) -> Result:
     )
 
 
+class _Sandboxed(NamedTuple):
+    confined_ms: float
+    host_ms: float
+    #: Of it, to make the sandbox's command line.
+    prefix_ms: float
+    #: Without joining control groups, for which the kernel may wait some milliseconds.
+    ungrouped_ms: float
+
+
+def _sandbox_measure(found: _Found) -> list[Measure]:
+    """None where no sandbox can be made."""
+    if found.sandboxed is None:
+        return []
+    return [
+        Measure(
+            what="'true' in the default shell, sandboxed",
+            unit="ms",
+            ours=found.sandboxed.confined_ms,
+            baseline=found.sandboxed.host_ms,
+            baseline_is="the same on the host, by the same runner",
+            limit=found.sandboxed.host_ms + LIMIT_SANDBOX_MS,
+            limit_is=f"{LIMIT_SANDBOX_MS:g} ms more",
+        )
+    ]
+
+
 class _Found(NamedTuple):
     #: Shell -> ours and bare, in milliseconds.
     short: dict[str, tuple[float, float]]
     back_to_back_ms: float
+    sandboxed: _Sandboxed | None
     quiet_mb: float
     loud_mb: float
     kept_bytes: int
@@ -134,6 +170,7 @@ async def _measure(home: Path, sizes: Sizes, progress: Progress) -> _Found:
                 await asyncio.sleep(PAUSE_S)
                 bare.append(_spawn([*argv, "true"], env))
             short[f"{shell} {argv[1]}"] = (middle(ours) * 1000, middle(bare) * 1000)
+        sandboxed = await _confined(shop, home, sizes, progress) if probe().available else None
         hurried = [await _seconds(shop.run("true", shell="bash")) for _ in range(sizes.short)]
 
         progress.say(f"a command that prints {sizes.loud_bytes // MIB:,} MiB")
@@ -146,6 +183,7 @@ async def _measure(home: Path, sizes: Sizes, progress: Progress) -> _Found:
         return _Found(
             short=short,
             back_to_back_ms=middle(hurried) * 1000,
+            sandboxed=sandboxed,
             quiet_mb=quiet_mb,
             loud_mb=loud_mb,
             kept_bytes=sum(file.stat().st_size for file in folder.iterdir()),
@@ -153,6 +191,44 @@ async def _measure(home: Path, sizes: Sizes, progress: Progress) -> _Found:
             loud_s=loud_s,
             loud_bare_s=_spawn([*shell_argv("bash", True, env), loud], env),
         )
+
+
+async def _confined(shop: _Shop, home: Path, sizes: Sizes, progress: Progress) -> _Sandboxed:
+    """As an agent's commands are: its own home, a project, no network; the sandbox is described anew for each."""
+    root, holon = home / "project", home / "holon"
+    agent = holon / "agents" / "main"
+    records = agent / "task-output"
+    for folder in (root, records):
+        folder.mkdir(parents=True)
+    spec = SandboxSpec(
+        root=root,
+        cwd=root,
+        env=_environment(home),
+        clean=True,
+        readable=(records,),
+        agent_home=agent,
+        holon_home=holon,
+        group=f"bench-{os.getpid()}",
+    )
+    progress.say(f"'true' sandboxed, {sizes.short} times")
+    prefixes: list[float] = []
+
+    async def confined(found: SandboxProbe) -> None:
+        began = time.perf_counter()
+        prefix = tuple(argv_prefix(spec, found))
+        prefixes.append(time.perf_counter() - began)
+        await shop.run("true", shell="bash", workdir=root, argv_prefix=prefix)
+
+    inside, ungrouped, host = [], [], []
+    for _ in range(sizes.short):
+        await asyncio.sleep(PAUSE_S)
+        inside.append(await _seconds(confined(probe())))
+        await asyncio.sleep(PAUSE_S)
+        host.append(await _seconds(shop.run("true", shell="bash")))
+        await asyncio.sleep(PAUSE_S)
+        ungrouped.append(await _seconds(confined(replace(probe(), groups=cgroups.NO_GROUPS))))
+    cgroups.clear(probe().groups, spec.group)
+    return _Sandboxed(*(middle(seconds) * 1000 for seconds in (inside, host, prefixes, ungrouped)))
 
 
 class _Shop:
@@ -242,7 +318,8 @@ async def _live(home: Path, count: int) -> None:
 
 
 def _spec(home: Path, name: str, cmd: str, **changes: Any) -> CommandSpec:
-    return CommandSpec(cmd=cmd, workdir=home, folder=home / "commands" / name, env=_environment(home), **changes)
+    given = {"workdir": home, "env": _environment(home), **changes}
+    return CommandSpec(cmd=cmd, folder=home / "commands" / name, **given)
 
 
 def _environment(home: Path) -> dict[str, str]:

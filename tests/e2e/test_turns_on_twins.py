@@ -34,7 +34,7 @@ async def test_from_the_second_turn_on_the_old_prompt_is_read_and_the_ledger_equ
         providers = Providers.from_configuration(tmp_path, {}, environ)
         async with await Host.open(settings, providers=providers) as host:
             for number in range(4):
-                await run_once(host, RunRequest(text=f"hello {number} " + "word " * 400, agent_id="main"))
+                await run_once(host, RunRequest(text=f"hello {number} " + "word " * 1_400, agent_id="main"))
             booked = list(reversed(await host.store.read(lambda tx: calls.recent(tx, "main"))))
             drifts = await host.store.read(lambda tx: tx.all("SELECT 1 FROM events WHERE kind = 'prompt_drift'"))
             lines = await host.store.read(

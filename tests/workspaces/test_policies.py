@@ -10,13 +10,12 @@ import msgspec
 import pytest
 
 from holon.core.codec import to_plain
-from holon.core.policy import ExecutionPolicy, ExecutionProfile, Guarantee
+from holon.core.policy import BackendChoice, ExecutionPolicy, ExecutionProfile, Guarantee
 from holon.core.workspaces import WorkspaceRefused
 from holon.workspaces.anchors import detect
 from holon.workspaces.policies import (
     Action,
     Attacher,
-    BackendChoice,
     Chosen,
     ExecutionBackend,
     PolicyOptions,

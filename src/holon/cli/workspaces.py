@@ -10,7 +10,10 @@ import typer
 from holon.cli.output import emit, show_fields
 from holon.cli.seat import Agent, Seat, seated
 
-app = typer.Typer(help="Where an agent works: show, use, detach.")
+app = typer.Typer(help="Where an agent works, and how its commands are confined: show, use, detach, backend.")
+
+#: Follows the runtime's setting `execution.backend`.
+DEFAULT = "default"
 
 
 @app.command("show")
@@ -30,19 +33,27 @@ def show_workspace(seat: Seat, agent: Agent = None) -> None:
 @seated()
 def use_workspace(
     seat: Seat,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A folder or repository; of the server, with --url.")],
+    path: Annotated[
+        str | None, typer.Argument(metavar="[PATH]", help="A folder or repository; of the server, with --url.")
+    ] = None,
+    workspace_id: Annotated[
+        str | None, typer.Option("--id", metavar="WORKSPACE", help="One that is attached; agent_home is its own.")
+    ] = None,
     agent: Agent = None,
 ) -> None:
-    """Attach a folder or repository to an agent, and let it work there from now on.
+    """Attach a folder or repository to an agent, and let it work there from now on; or in one that it has already.
 
     \b
     Example:
       holon workspace use .
       holon workspace use ~/src/project --agent reviewer
+      holon workspace use --id agent_home
     """
     client = seat.client()
-    where = path if seat.remote else str(Path(path).expanduser().absolute())
-    _print(seat, client.post(client.control_path(agent, "workspace", "use"), {"path": where}))
+    where = path if path is None or seat.remote else str(Path(path).expanduser().absolute())
+    given = {"path": where, "workspace_id": workspace_id}
+    body = {name: value for name, value in given.items() if value is not None}
+    _print(seat, client.post(client.control_path(agent, "workspace", "use"), body))
 
 
 @app.command("detach")
@@ -63,6 +74,37 @@ def detach_workspace(
     _print(seat, client.post(client.control_path(agent, "workspace", "detach"), body))
 
 
+@app.command("backend")
+@seated()
+def choose_backend(
+    seat: Seat,
+    choice: Annotated[
+        str | None, typer.Argument(metavar="[CHOICE]", help="host_local, sandboxed, auto; or default: the runtime's.")
+    ] = None,
+    agent: Agent = None,
+    force: Annotated[bool, typer.Option("--force", help="Also if no sandbox can be made here now.")] = False,
+) -> None:
+    """Show or choose how an agent's commands are confined. What runs already goes on where it began.
+
+    \b
+    Example:
+      holon workspace backend
+      holon workspace backend auto --agent reviewer
+      holon workspace backend default --agent reviewer
+    """
+    client = seat.client()
+    path = client.control_path(agent, "backend")
+    chosen = None if choice == DEFAULT else choice
+    found = client.get(path) if choice is None else client.post(path, {"backend": chosen, "force": force})
+    seat.answer(found, f"commands of agent {found['agent_id']} run on {backend_sentence(found['backend'])}")
+
+
+def backend_sentence(backend: dict[str, Any]) -> str:
+    """`host_local (by execution.backend auto; commands are not confined: …)`"""
+    by = "its own choice" if backend["source"] == "agent_override" else "execution.backend"
+    return f"{backend['effective']} (by {by} {backend['choice']}; {backend['reason']})"
+
+
 def _print(seat: Seat, view: dict[str, Any]) -> None:
     if seat.json:
         emit(view)
@@ -76,5 +118,7 @@ def _print(seat: Seat, view: dict[str, Any]) -> None:
             ("root", active["execution_root"]),
             ("project", active["workspace_anchor"]),
             ("also attached", ", ".join(others)),
+            ("commands run on", backend_sentence(view["backend"])),
+            ("lost", view["lost"]),
         ],
     )

@@ -17,7 +17,8 @@ from holon.core.ids import new_id
 from holon.core.tasks import CommandTaskSpec, TaskHandle, TaskKind, TaskRecord, TaskStatus
 from holon.core.transitions import Transition
 from holon.runtime.command_tasks import CommandTasks
-from holon.runtime.housing import Housing, Place
+from holon.runtime.housing import Housing
+from holon.runtime.place import TASK_OUTPUT, Place
 from holon.store import Store, Tx, tasks
 from holon.tasks import outputs
 from holon.tasks.commands import RunningCommand
@@ -26,8 +27,7 @@ from holon.tasks.specs import CommandSpec
 from holon.tools.commands import BatchInput, BatchItem, ExecInput, PatchInput
 from holon.tools.registry import CallContext, ToolOutcome
 from holon.workspaces import anchors, patches
-from holon.workspaces.policies import Action, permit
-from holon.workspaces.roots import ExecutionRoot
+from holon.workspaces.policies import Action, ToolDenied
 
 #: (context, commands with their folders) -> what to commit with their result, if anything.
 Notice = Callable[[CallContext, Sequence[tuple[str, Path]]], Callable[[Tx], None] | None]
@@ -54,7 +54,7 @@ class Hands:
     async def run(self, context: CallContext, asked: ExecInput) -> ToolOutcome:
         """`ExecCommand`: completed within its time, or a task, or the task that runs the same already."""
         place = await self._housing.place(context.agent)
-        permit(Action.PROCESS, place.profile, place.policy)
+        place.permit(Action.PROCESS, context.envelope)
         task_id = new_id("task", self._store.clock.now_ms())
         spec = _spec(context, place, asked, task_id)
         if asked.duplicate_policy == "reuse_running" and (same := await self._same(context, spec)) is not None:
@@ -63,6 +63,11 @@ class Hands:
         async with self._started(context, task_id, spec, asked) as running:
             status = await running.wait(asked.yield_time_ms / 1000)
         if status is None:
+            try:
+                place.permit(Action.BACKGROUND_TASK, context.envelope)
+            except ToolDenied:
+                await self._end(task_id, spec.folder, running)
+                raise
             return self._promoted(context, task_id, running, budget)
         outcome = self._completed(task_id, spec.folder, status, running, budget)
         return await self._noticed(context, [(asked.cmd, spec.workdir)] if status.exit_status == 0 else [], outcome)
@@ -70,14 +75,14 @@ class Hands:
     async def run_batch(self, context: CallContext, asked: BatchInput) -> ToolOutcome:
         """`ExecCommandBatch`: one after the other; an item that takes too long is ended, not promoted."""
         place = await self._housing.place(context.agent)
-        permit(Action.PROCESS, place.profile, place.policy)
+        place.permit(Action.PROCESS, context.envelope)
         items: list[dict[str, Any]] = []
         failed = False
         for index, item in enumerate(asked.items):
             if failed and asked.stop_on_error:
                 items.append({"index": index, "cmd": item.cmd, "status": "skipped"})
                 continue
-            items.append(await self._item(context, place, index, item))
+            items.append(await self._item(context, place, index, item, len(asked.items)))
             failed = failed or items[-1]["status"] != "completed" or items[-1]["exit_status"] != 0
         counts = {
             f"{status}_count": sum(item["status"] == status for item in items)
@@ -91,7 +96,9 @@ class Hands:
             for item, line in zip(asked.items, items, strict=True)
             if line.get("exit_status") == 0
         ]
-        return await self._noticed(context, done, ToolOutcome(content=f"{content}\n{text}", summary=summary))
+        ran = len(items) - counts["skipped_count"]
+        outcome = ToolOutcome(content=f"{content}\n{text}", summary=summary, command_items=ran)
+        return await self._noticed(context, done, outcome)
 
     async def recover(self) -> None:
         """Completes or takes back a patch that a crash left half done, before any agent looks at its files."""
@@ -105,7 +112,7 @@ class Hands:
 
         def apply() -> patches.PatchResult:
             self._journal.mkdir(parents=True, exist_ok=True)
-            return patches.apply(patches.check(patches.parse(asked.patch), ExecutionRoot(place.root)), self._journal)
+            return patches.apply(patches.check(patches.parse(asked.patch), place.files()), self._journal)
 
         result = await asyncio.to_thread(apply)
         return ToolOutcome(content=dumps({"ok": True, **to_plain(result)}), summary=result.summary_text or "patched")
@@ -158,6 +165,10 @@ class Hands:
             running = await starting
         except HolonError:  # it could not start, and is on no record
             return
+        await self._end(task_id, folder, running)
+
+    async def _end(self, task_id: str, folder: Path, running: RunningCommand) -> None:
+        """As if it had never been, but for what it did."""
         await running.stop(force=True)
         await running.wait(5)
         await self._store.write(lambda tx: tasks.delete(tx, task_id), at=Transition.TASK_CHANGE)
@@ -186,6 +197,7 @@ class Hands:
         return ToolOutcome(
             content=dumps(content),
             summary=f"exit status {status.exit_status}",
+            command_items=1,
             effect=lambda tx: tasks.delete(tx, task_id),
             after=after,
         )
@@ -207,11 +219,15 @@ class Hands:
         return ToolOutcome(
             content=dumps(content),
             summary=f"goes on as {task_id}",
+            command_items=1,
             change=lambda tx, state: self._commands.promote(tx, state, task_id, shown.stdout + shown.stderr, context),
             after=after,
         )
 
-    async def _item(self, context: CallContext, place: Place, index: int, item: BatchItem) -> dict[str, Any]:
+    async def _item(
+        self, context: CallContext, place: Place, index: int, item: BatchItem, count: int
+    ) -> dict[str, Any]:
+        """One of `count` items: together they show no more than one command may."""
         began = time.perf_counter()
         asked = ExecInput(
             cmd=item.cmd, workdir=item.workdir, shell=item.shell, login=item.login, yield_time_ms=item.yield_time_ms
@@ -229,7 +245,7 @@ class Hands:
         except HolonError as error:
             return {**line, "status": "rejected", "error_kind": error.code, "error_message": str(error)}
         shown = running.preview(
-            outputs.budget_chars(item.max_output_tokens, self._default_tokens, self._max_tokens) // 2
+            outputs.budget_chars(item.max_output_tokens, self._default_tokens, self._max_tokens // count)
         )
         await self._store.write(lambda tx: tasks.delete(tx, task_id), at=Transition.TASK_CHANGE)
         await self._commands.forget(task_id, spec.folder, keep_files=shown.truncated)
@@ -250,13 +266,13 @@ def _spec(context: CallContext, place: Place, asked: ExecInput, task_id: str) ->
     return CommandSpec(
         cmd=asked.cmd,
         workdir=workdir,
-        folder=Path(context.agent.agent_home) / "task-output" / task_id,
+        folder=Path(context.agent.agent_home) / TASK_OUTPUT / task_id,
         env=place.env,
         shell=asked.shell,
         login=asked.login,
         tty=asked.tty,
         accepts_input=asked.tty if asked.accepts_input is None else asked.accepts_input,
-        argv_prefix=place.prefix,
+        argv_prefix=place.prefix(workdir),
     )
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PREFIX = "holon-"
-#: Shell: joins each group that is named before `--`, then becomes the command after it, under the same process number.
-JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
+#: Shell: joins through each file that is named before `--`, then becomes the command after it, under the same process
+#: number. 0 is the writer itself: that it may join a group as a single thread spares the kernel a wait of some 10 ms.
+JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 
 
 class Controllers(NamedTuple):
@@ -35,8 +36,9 @@ def controllers() -> Controllers:
     return Controllers(memory=_usable("memory"), processes=_usable("pids"))
 
 
-def folders(found: Controllers, name: str, *, memory_bytes: int, processes: int) -> list[Path]:
-    """The groups of this name with these limits, made if they are not there; none where that is not allowed."""
+def doors(found: Controllers, name: str, *, memory_bytes: int, processes: int) -> list[Path]:
+    """The files by which to join the groups of this name with these limits, made if they are not there; none where that
+    is not allowed."""
     wanted = (("memory", found.memory, memory_bytes), ("pids", found.processes, processes))
     joined: dict[Path, None] = {}
     for controller, base, value in wanted:
@@ -44,16 +46,22 @@ def folders(found: Controllers, name: str, *, memory_bytes: int, processes: int)
             folder = base / f"{_PREFIX}{_plain(name)}"
             folder.mkdir(exist_ok=True)
             _limit(folder, controller, value)
-            joined[folder] = None
+            joined[_door(folder)] = None
     return list(joined)
 
 
 def clear(found: Controllers, name: str = "*") -> None:
-    """Removes groups without processes: of one name, or all. For when no command is about to start in them."""
+    """Removes groups without processes: of one name, or of all that a `*` stands for. For when no command is about to
+    start in them."""
     for base in {base for base in found if base is not None}:
-        for folder in base.glob(f"{_PREFIX}{name if name == '*' else _plain(name)}"):
+        for folder in base.glob(_PREFIX + "*".join(map(_plain, name.split("*")))):
             with suppress(OSError):  # the kernel refuses where processes are left
                 folder.rmdir()
+
+
+def _door(folder: Path) -> Path:
+    """In the first version a thread can join alone; in the second only a whole process can."""
+    return tasks if (tasks := folder / "tasks").exists() else folder / "cgroup.procs"
 
 
 def _plain(name: str) -> str:
@@ -89,7 +97,7 @@ def _usable(controller: str) -> Path | None:
         try:
             _limit(folder, controller, {"memory": 1 << 30, "pids": 1 << 10}[controller])
             subprocess.run(
-                ["/bin/sh", "-c", JOIN, "sh", folder, "--", "true"], check=True, capture_output=True, timeout=10
+                ["/bin/sh", "-c", JOIN, "sh", _door(folder), "--", "true"], check=True, capture_output=True, timeout=10
             )
         except (OSError, subprocess.SubprocessError):
             continue

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holon.workspaces.git_problems import GitFailed, GitProblem, explain
+from holon.workspaces.locks import HELD
 
 TIMEOUT_S = 30.0
 #: What git may take to end after it was asked to: it removes what it had begun.
@@ -118,6 +119,7 @@ async def _run(arguments: list[str], directory: Path, timeout_s: float, config: 
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            pass_fds=HELD.get(),
         )
     except OSError as error:
         raise _not_started(error, directory) from error

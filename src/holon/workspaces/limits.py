@@ -27,10 +27,10 @@ class Limits:
 
 def outside(limits: Limits, groups: Controllers) -> list[str]:
     """What stands before the sandbox: joins the agent's groups, and limits each process. Nothing without groups."""
-    folders = cgroups.folders(groups, limits.group, memory_bytes=limits.memory_bytes, processes=limits.processes)
-    if not folders:
+    doors = cgroups.doors(groups, limits.group, memory_bytes=limits.memory_bytes, processes=limits.processes)
+    if not doors:
         return []
-    return ["/bin/sh", "-c", f"{_shell_limits(limits)}; {cgroups.JOIN}", "sh", *map(str, folders), "--"]
+    return ["/bin/sh", "-c", f"{_shell_limits(limits)}; {cgroups.JOIN}", "sh", *map(str, doors), "--"]
 
 
 def inside(limits: Limits, groups: Controllers) -> list[str]:

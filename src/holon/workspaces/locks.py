@@ -1,4 +1,7 @@
-"""The lock under which worktrees of a repository are made and removed, across all processes of Holon."""
+"""The lock under which worktrees of a repository are made and removed, across all processes of Holon.
+
+Git inherits it: a git that outlives a killed Holon still holds it, and the next Holon waits for that git to end.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ import fcntl
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from holon.workspaces.git_problems import GitFailed, GitProblem
 
 LOCK_TIMEOUT_S = 120.0
 _POLL_S = 0.01
+
+#: The descriptors of the locks that whoever runs here holds, for the programs that it starts.
+HELD: ContextVar[tuple[int, ...]] = ContextVar("held", default=())
 
 
 @asynccontextmanager
@@ -37,7 +44,11 @@ async def alone(common_dir: Path) -> AsyncIterator[None]:
                     hint="try again later",
                 )
             await asyncio.sleep(_POLL_S)
-        yield
+        token = HELD.set((*HELD.get(), descriptor))
+        try:
+            yield
+        finally:
+            HELD.reset(token)
     finally:
         os.close(descriptor)
 

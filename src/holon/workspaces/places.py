@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from holon.core.workspaces import WorkspaceRefused
@@ -38,17 +39,17 @@ _SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/us
 def private_places(*, holon_home: Path | None = None, user_home: Path | None = None) -> tuple[Path, ...]:
     """What stays hidden, as real paths."""
     home = user_home or Path.home()
-    places = [home / name for name in _CREDENTIALS]
-    return tuple(real(place) for place in (*places, *([holon_home] if holon_home else [])))
+    places = [f"{home}/{name}" for name in _CREDENTIALS] + ([str(holon_home)] if holon_home else [])
+    return tuple(Path(os.path.realpath(place)) for place in places)
 
 
 def refuse_private(path: Path, private: Iterable[Path], *, own: Path | None = None) -> None:
     """Refuses a path that is, holds or lies in a private place; what lies in `own` (the agent's home) is its own."""
-    wanted = real(path)
-    if own is not None and wanted.is_relative_to(real(own)):
+    wanted = os.path.realpath(path)
+    if own is not None and _lies_in(wanted, os.path.realpath(own)):
         return
     for place in private:
-        if wanted.is_relative_to(place) or place.is_relative_to(wanted):
+        if _lies_in(wanted, str(place)) or _lies_in(str(place), wanted):
             raise WorkspaceRefused(
                 f"{path} would open {place}, which no agent's command may see",
                 hint="choose a folder that holds only the project",
@@ -58,9 +59,8 @@ def refuse_private(path: Path, private: Iterable[Path], *, own: Path | None = No
 
 def refuse_system(path: Path) -> None:
     """Refuses to make a part of the system, or a folder of everybody's, an agent's own."""
-    wanted = real(path)
-    shared = any(wanted == real(Path(place)) for place in _SHARED)
-    if shared or any(wanted.is_relative_to(real(Path(place))) for place in _SYSTEM):
+    wanted = os.path.realpath(path)
+    if wanted in _real(_SHARED) or any(_lies_in(wanted, place) for place in _real(_SYSTEM)):
         raise WorkspaceRefused(
             f"{path} belongs to the system or to everybody on this machine, and cannot be a workspace",
             hint="choose a project's own folder",
@@ -70,3 +70,14 @@ def refuse_system(path: Path) -> None:
 
 def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
+
+
+def _lies_in(path: str, place: str) -> bool:
+    """By text, because every command asks this many times."""
+    return path == place or path.startswith(place if place.endswith("/") else f"{place}/")
+
+
+@cache
+def _real(places: tuple[str, ...]) -> frozenset[str]:
+    """The system's own folders do not move while it runs."""
+    return frozenset(os.path.realpath(place) for place in places)

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holon.core.errors import AgentError
-from holon.core.policy import ExecutionPolicy, ExecutionProfile, Guarantee, ProcessGuarantees, ResourceAuthority
+from holon.core.messages import MessageEnvelope
+from holon.core.policy import (
+    BackendChoice,
+    ExecutionPolicy,
+    ExecutionProfile,
+    Guarantee,
+    ProcessGuarantees,
+    ResourceAuthority,
+)
 from holon.core.workspaces import WorkspaceRefused
 from holon.workspaces.anchors import Detected
 from holon.workspaces.places import private_places, real, refuse_private, refuse_system
@@ -23,16 +31,6 @@ from holon.workspaces.sandbox import SandboxProbe
 
 class ExecutionBackend(StrEnum):
     HOST_LOCAL = "host_local"
-    SANDBOXED = "sandboxed"
-
-
-class BackendChoice(StrEnum):
-    """What an operator may choose for an agent."""
-
-    #: The sandbox where it works, else the host.
-    AUTO = "auto"
-    HOST_LOCAL = "host_local"
-    #: The sandbox or nothing.
     SANDBOXED = "sandboxed"
 
 
@@ -66,6 +64,8 @@ class PolicyOptions:
     worktrees: bool = True
     #: Whether its sandboxed commands share the machine's network.
     network: bool = False
+    #: What its sandboxed commands may read beside the system: compilers, caches.
+    readable: tuple[Path, ...] = ()
     #: Below these an agent may attach workspaces by itself. None: anywhere, which a sandboxed agent never may.
     workspace_roots: tuple[Path, ...] | None = None
 
@@ -76,8 +76,9 @@ class Chosen(NamedTuple):
     reason: str
 
 
-def choose(choice: BackendChoice, probe: SandboxProbe) -> Chosen:
-    """The backend that a choice comes to on this machine."""
+def choose(choice: BackendChoice, probe: SandboxProbe | None) -> Chosen:
+    """The backend that a choice comes to on this machine. Without a probe nothing can be confined."""
+    probe = probe or _NOT_LOOKED_AT
     match choice:
         case BackendChoice.HOST_LOCAL:
             return Chosen(ExecutionBackend.HOST_LOCAL, "chosen: commands are not confined")
@@ -87,6 +88,9 @@ def choose(choice: BackendChoice, probe: SandboxProbe) -> Chosen:
             return Chosen(ExecutionBackend.SANDBOXED, probe.reason)
         case BackendChoice.AUTO:
             return Chosen(ExecutionBackend.HOST_LOCAL, f"commands are not confined: {probe.reason}")
+
+
+_NOT_LOOKED_AT = SandboxProbe(available=False, reason="nobody has looked whether they could be")
 
 
 def profile_for(backend: ExecutionBackend, options: PolicyOptions) -> ExecutionProfile:
@@ -129,11 +133,27 @@ def policy_for(backend: ExecutionBackend, options: PolicyOptions, probe: Sandbox
     )
 
 
-def permit(action: Action, profile: ExecutionProfile, policy: ExecutionPolicy) -> None:
-    """The one gate for processes, background tasks and worktrees. Returns, or says what is missing."""
-    for rule in _RULES[action]:
-        if not rule.holds(profile, policy):
-            raise ToolDenied(f"{_DOING[action]} is not allowed: {rule.reason}", hint=rule.hint, action=str(action))
+def permit(
+    action: Action, profile: ExecutionProfile, policy: ExecutionPolicy, trigger: MessageEnvelope | None = None
+) -> None:
+    """The one gate for processes, background tasks and worktrees. Returns, or says what is missing.
+
+    `trigger` is the message because of which the agent acts: where it came from is part of what was decided on.
+    """
+    if (rule := _broken(action, profile, policy)) is not None:
+        labels = {"trust": trigger.trust, "authority_class": trigger.authority_class} if trigger else {}
+        raise ToolDenied(
+            f"{_DOING[action]} is not allowed: {rule.reason}",
+            hint=rule.hint,
+            action=str(action),
+            backend=policy.backend,
+            **labels,
+        )
+
+
+def permitted(action: Action, profile: ExecutionProfile, policy: ExecutionPolicy) -> bool:
+    """What the gate would say, for who decides what to offer."""
+    return _broken(action, profile, policy) is None
 
 
 def permit_attachment(
@@ -174,6 +194,10 @@ class _Rule(NamedTuple):
     holds: Callable[[ExecutionProfile, ExecutionPolicy], bool]
     reason: str
     hint: str = "an operator changes the agent's execution settings"
+
+
+def _broken(action: Action, profile: ExecutionProfile, policy: ExecutionPolicy) -> _Rule | None:
+    return next((rule for rule in _RULES[action] if not rule.holds(profile, policy)), None)
 
 
 _SAME_BACKEND = _Rule(

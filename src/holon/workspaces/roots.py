@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
@@ -31,9 +31,11 @@ class RootViolation(AgentError):
 
 
 class ExecutionRoot:
-    """One folder, known by its identity and not only by its name."""
+    """One folder, known by its identity and not only by its name. `closed` are names, at any depth, that its files
+    do not include: whoever may change those can do more than change files."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, closed: Iterable[str] = ()) -> None:
+        self._closed = frozenset(name.casefold() for name in closed)
         try:
             self.path = Path(path).resolve(strict=True)
             found = os.stat(self.path, follow_symlinks=False)
@@ -52,16 +54,17 @@ class ExecutionRoot:
 
     def resolve(self, given: str, *, field: str = "path") -> Path:
         """Where `given` (relative to the root, or absolute) really leads: a place in the root, there already or not."""
-        return self.path / self._relative(given, field)
+        return self.path / self._opened(self._relative(given, field), given, field)
 
     def locate(self, given: str, *, field: str = "path") -> PurePosixPath:
         """The entry that `given` names, relative to the root. Unlike `resolve`, it leaves a link at the end alone."""
         through = self._relative(given, field)
         head, _, last = given.rstrip("/").rpartition("/")
+        self._opened(through, given, field)
         if last in ("", ".", ".."):
             return through
         folder = self._relative(head or ("/" if given.startswith("/") else "."), field)
-        return folder / last
+        return self._opened(folder / last, given, field)
 
     @contextmanager
     def folder(self, relative: PurePosixPath) -> Iterator[int]:
@@ -88,6 +91,12 @@ class ExecutionRoot:
         if inside is None:
             raise self._refused(given, field, "it leads out of the root")
         self._refuse_special(self.path / inside, given, field)
+        return inside
+
+    def _opened(self, inside: PurePosixPath, given: str, field: str) -> PurePosixPath:
+        closed = next((part for part in inside.parts if part.casefold() in self._closed), None)
+        if closed is not None:
+            raise self._refused(given, field, f"{closed!r} is kept by git or by the runtime")
         return inside
 
     def _follow(self, given: str) -> str:

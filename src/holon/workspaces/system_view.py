@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 #: Read-only, whole. What is a link on this machine (`/bin` to `usr/bin`) is a link inside.
@@ -28,11 +29,13 @@ _NETWORK_SETTINGS = ("resolv.conf", "services")
 _KERNEL_SETTINGS = ("fs", "sys", "sysrq-trigger")
 
 
-def system_view(*, network: bool, tmp_size: int, home: str) -> list[str]:
-    """Arguments for bubblewrap, in the order in which it mounts."""
+@cache
+def system_view(*, network: bool, tmp_size: int, home: str) -> tuple[str, ...]:
+    """Arguments for bubblewrap, in the order in which it mounts. Looked up once: what has gone since is left out by
+    bubblewrap itself, what came since is seen after a restart."""
     settings = (*_SETTINGS, *_NETWORK_SETTINGS) if network else _SETTINGS
     tmpfs = ("--perms", "1777", "--size", str(tmp_size), "--tmpfs")
-    return [
+    return (
         *(argument for name in _PROGRAMS for argument in _as_it_is(Path(name))),
         *(argument for name in settings for argument in _setting(Path("/etc") / name)),
         *("--proc", "/proc"),
@@ -43,7 +46,7 @@ def system_view(*, network: bool, tmp_size: int, home: str) -> list[str]:
         *(*tmpfs, "/tmp"),
         *("--dir", home),
         *("--symlink", "../tmp", "/var/tmp"),
-    ]
+    )
 
 
 def _as_it_is(path: Path) -> list[str]:
@@ -57,8 +60,8 @@ def _setting(path: Path) -> list[str]:
     target = os.path.realpath(path)
     if not os.path.exists(target):
         return []
-    return ["--symlink", target, str(path)] if target.startswith("/usr/") else ["--ro-bind", target, str(path)]
+    return ["--symlink", target, str(path)] if target.startswith("/usr/") else ["--ro-bind-try", target, str(path)]
 
 
 def _read_only(path: Path) -> list[str]:
-    return ["--ro-bind", str(path), str(path)] if path.exists() else []
+    return ["--ro-bind-try", str(path), str(path)] if path.exists() else []

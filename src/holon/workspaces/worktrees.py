@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,9 @@ __all__ = [
     "WorktreeState",
     "adopt",
     "create",
+    "discard",
     "managed",
+    "place_of",
     "placed",
     "remove_if_clean",
     "session_branch",
@@ -64,7 +67,12 @@ class Worktree:
     common_dir: Path
 
     def for_task(self) -> TaskWorktree:
-        return TaskWorktree(worktree_path=str(self.path), worktree_branch=self.branch, base_commit=self.base_commit)
+        return TaskWorktree(
+            worktree_path=str(self.path),
+            worktree_branch=self.branch,
+            base_commit=self.base_commit,
+            common_dir=str(self.common_dir),
+        )
 
     def session(self, original_cwd: Path) -> WorktreeSession:
         return WorktreeSession(
@@ -82,6 +90,14 @@ class Cleanup:
     status: CleanupStatus
     state: WorktreeState | None = None
     reason: str | None = None
+
+
+async def place_of(repo: Path, branch: str) -> tuple[Path, Path]:
+    """Where `create` would make the worktree of a branch, and its repository's common folder: what must be written
+    down before, so that whoever finds half of it can clear it."""
+    check_name(branch)
+    common, _, _ = await _where(repo)
+    return _target(repo, branch, None), common
 
 
 async def create(
@@ -124,6 +140,23 @@ async def remove_if_clean(path: Path, *, common_dir: Path, branch: str, base_com
         kept_by_git = failed.problem in (GitProblem.WORKTREE_DIRTY, GitProblem.WORKTREE_LOCKED)
         outcome = CleanupStatus.RETAINED if kept_by_git else CleanupStatus.FAILED
         return Cleanup(status=outcome, reason=str(failed))
+
+
+async def discard(path: Path, *, common_dir: Path, branch: str) -> Cleanup:
+    """Removes a worktree and its branch with all that is in them: one that nobody was told of, or one that a person
+    has given up by name."""
+    repository, found = Repository(git_dir=common_dir), standing(path, common_dir)
+    try:
+        if standing(common_dir, common_dir).exists:
+            async with alone(common_dir):
+                found = standing(path, common_dir)
+                if found.admin is not None:
+                    await git(repository, "worktree", "remove", "--force", "--force", str(path))
+                await _delete_branch(repository, branch, await _tip(repository, branch))
+        await asyncio.to_thread(_take_away, path)
+    except (GitFailed, OSError) as failed:
+        return Cleanup(status=CleanupStatus.FAILED, reason=str(failed))
+    return Cleanup(status=CleanupStatus.REMOVED if found.exists else CleanupStatus.ALREADY_REMOVED)
 
 
 def adopt(path: Path) -> Detected:
@@ -289,6 +322,12 @@ def _refuse_taken(target: Path) -> None:
             f"{target} exists already",
             hint="choose another branch name or path; what is there was not touched",
         )
+
+
+def _take_away(path: Path) -> None:
+    if os.path.lexists(path):
+        shutil.rmtree(path)
+    _clear_shelf(path)
 
 
 def _clear_shelf(path: Path) -> None:

@@ -1,0 +1,155 @@
+"""Confinement: on which backend an agent's commands run. The runtime's, unless an operator chose one for the agent.
+
+A change touches commands that start later: one that runs goes on where it began. Agents that an agent makes get its
+choice with them, so that nobody leaves a sandbox by sending somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from holon.core.agents import AgentState
+from holon.core.codec import Record
+from holon.core.errors import InvalidInput
+from holon.core.event_kinds import AgentBackendSet
+from holon.core.policy import BackendChoice, BackendState, ExecutionPolicy, ExecutionProfile
+from holon.core.transitions import Transition
+from holon.providers.contract import ToolSpec
+from holon.runtime.admission import require_agent
+from holon.store import Store, Tx, agents
+from holon.workspaces.policies import (
+    Action,
+    ExecutionBackend,
+    PolicyOptions,
+    choose,
+    permitted,
+    policy_for,
+    profile_for,
+)
+from holon.workspaces.sandbox import SandboxProbe, probe
+
+
+class BackendOutcome(Record, frozen=True, kw_only=True, omit_defaults=False):
+    agent_id: str
+    backend: BackendState
+    changed: bool
+
+
+class Backing(NamedTuple):
+    """What stands behind an agent's commands."""
+
+    backend: BackendState
+    profile: ExecutionProfile
+    policy: ExecutionPolicy
+    #: What the gate lets through.
+    open: frozenset[Action]
+
+    @property
+    def sandboxed(self) -> bool:
+        return self.policy.backend == ExecutionBackend.SANDBOXED
+
+
+class Confinement:
+    def __init__(
+        self, store: Store, default: BackendChoice, default_agent_id: str, options: PolicyOptions | None = None
+    ) -> None:
+        self._store, self._default, self._default_agent = store, default, default_agent_id
+        self.options = options or PolicyOptions()
+        #: Finds out whether this machine can confine. Not asked where nobody wants to be confined.
+        self.look: Callable[[], SandboxProbe] = probe
+        self._choices: dict[str, BackendChoice | None] = {}
+        self._backings: dict[tuple[BackendChoice | None, SandboxProbe | None, PolicyOptions], Backing] = {}
+
+    async def get(self, agent_id: str | None) -> BackendOutcome:
+        return await self._store.read(lambda tx: self._outcome(self._state(tx, agent_id), changed=False))
+
+    async def set(
+        self, agent_id: str | None, choice: BackendChoice | None, *, surface: str, force: bool = False
+    ) -> BackendOutcome:
+        """Gives the agent a backend of its own, from its next command on; `None` lets it follow the runtime's again.
+        The private agents that work for it follow. A sandbox that cannot be made here is refused, or forced."""
+        if choice is BackendChoice.SANDBOXED and not force and not self.look().available:
+            raise InvalidInput(
+                f"commands cannot be confined here: {self.look().reason}",
+                hint="choose auto, which takes the host until a sandbox can be made; with --force (force: true) "
+                "the agent runs no commands until then",
+                field="backend",
+            )
+
+        def step(tx: Tx) -> BackendOutcome:
+            state = self._state(tx, agent_id)
+            if state.execution_backend == choice:
+                return self._outcome(state, changed=False)
+            for each in (state, *_below(tx, state.id)):
+                changed = msgspec.structs.replace(each, execution_backend=choice)
+                agents.save_state(tx, changed)
+                before, now = self.of(each).backend, self.of(changed).backend
+                tx.emit(
+                    each.id,
+                    AgentBackendSet(
+                        choice=now.choice,
+                        before=before.choice,
+                        backend=now.effective,
+                        reason=now.reason,
+                        surface=surface,
+                    ),
+                )
+            return self._outcome(msgspec.structs.replace(state, execution_backend=choice), changed=True)
+
+        outcome = await self._store.write(step, at=Transition.AGENT_CONTROL)
+        self._choices.clear()
+        return outcome
+
+    def of(self, state: AgentState) -> Backing:
+        return self._backing(state.execution_backend)
+
+    def offered(self, agent_id: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+        """The tools that can do something for this agent: what the gate denies anyway is not offered."""
+        if agent_id not in self._choices:
+            stored = self._store.read_now(lambda tx: agents.get(tx, agent_id))
+            self._choices[agent_id] = stored.state.execution_backend if stored else None
+        open_ = self._backing(self._choices[agent_id]).open
+        return [tool for tool in tools if _NEEDS.get(tool.name, open_) <= open_]
+
+    def _backing(self, own: BackendChoice | None) -> Backing:
+        choice = own or self._default
+        found = None if choice is BackendChoice.HOST_LOCAL else self.look()
+        known = (own, found, self.options)
+        if known not in self._backings:
+            self._backings[known] = self._find_backing(own, choice, found)
+        return self._backings[known]
+
+    def _find_backing(self, own: BackendChoice | None, choice: BackendChoice, found: SandboxProbe | None) -> Backing:
+        chosen = choose(choice, found)
+        profile, policy = profile_for(chosen.backend, self.options), policy_for(chosen.backend, self.options, found)
+        return Backing(
+            BackendState(
+                source="agent_override" if own else "runtime_default",
+                choice=choice,
+                effective=chosen.backend,
+                reason=chosen.reason,
+            ),
+            profile,
+            policy,
+            frozenset(action for action in Action if permitted(action, profile, policy)),
+        )
+
+    def _state(self, tx: Tx, agent_id: str | None) -> AgentState:
+        return require_agent(tx, agent_id or self._default_agent).state
+
+    def _outcome(self, state: AgentState, *, changed: bool) -> BackendOutcome:
+        return BackendOutcome(agent_id=state.id, backend=self.of(state).backend, changed=changed)
+
+
+#: What a tool cannot do without. Others need nothing of the machine, or say in their answer what is missing.
+_NEEDS = {"ExecCommand": {Action.PROCESS}, "ExecCommandBatch": {Action.PROCESS}}
+
+
+def _below(tx: Tx, agent_id: str) -> Iterator[AgentState]:
+    """The private agents that work for this one, and those that work for them."""
+    for child in agents.children(tx, agent_id):
+        yield child.state
+        yield from _below(tx, child.identity.agent_id)

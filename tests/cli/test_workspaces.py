@@ -1,0 +1,49 @@
+"""`holon workspace backend` and `holon workspace use --id`, on a real daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holon.workspaces.sandbox import probe
+from tests.cli.conftest import Cli
+
+
+def test_a_backend_is_chosen_for_one_agent_and_said_in_words(daemon: Cli) -> None:
+    daemon.json("agent", "create", "careful")
+    before = daemon("workspace", "backend", "--agent", "careful").out
+    assert before == (
+        "commands of agent careful run on host_local "
+        "(by execution.backend host_local; chosen: commands are not confined)\n"
+    )
+    chosen = daemon.json("workspace", "backend", "auto", "--agent", "careful")["backend"]
+    assert (chosen["source"], chosen["choice"]) == ("agent_override", "auto")
+    assert chosen["effective"] == ("sandboxed" if probe().available else "host_local")
+    shown = daemon("agent", "status", "careful").out
+    assert f"{chosen['effective']} (by its own choice auto;" in shown
+    assert f"{chosen['effective']} (by its own choice auto;" in daemon("workspace", "show", "--agent", "careful").out
+    assert daemon.json("workspace", "backend", "--agent", "main")["backend"]["source"] == "runtime_default"
+    back = daemon.json("workspace", "backend", "default", "--agent", "careful")["backend"]
+    assert (back["source"], back["effective"]) == ("runtime_default", "host_local")
+
+
+def test_a_backend_that_is_none_is_refused(daemon: Cli) -> None:
+    done = daemon("workspace", "backend", "docker", "--json")
+    assert (done.code, done.problem["code"]) == (2, "invalid_input")
+
+
+def test_home_is_used_by_its_id(daemon: Cli, tmp_path: Path) -> None:
+    daemon.json("agent", "create", "homely")
+    used = daemon.json("workspace", "use", str(tmp_path), "--agent", "homely")
+    home = daemon.json("workspace", "use", "--id", "agent_home", "--agent", "homely")
+    assert home["active"]["workspace_id"] == "agent_home"
+    left = daemon.json("workspace", "detach", used["active"]["workspace_id"], "--agent", "homely")
+    assert left["attached_workspaces"] == []
+
+
+def test_a_folder_that_vanished_is_said(daemon: Cli, tmp_path: Path) -> None:
+    daemon.json("agent", "create", "unlucky")
+    (tmp_path / "gone").mkdir()
+    daemon.json("workspace", "use", str(tmp_path / "gone"), "--agent", "unlucky")
+    (tmp_path / "gone").rmdir()
+    shown = "".join(daemon("workspace", "show", "--agent", "unlucky").out.split())
+    assert f"theexecutionroot'{tmp_path}/gone'isgone;theagentisbackinitshome" in shown
