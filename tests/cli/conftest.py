@@ -95,7 +95,8 @@ class Cli:
 
     def environ(self, **env: str) -> dict[str, str]:
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("HOLON_", "NO_COLOR"))}
-        return clean | {"HOLON_HOME": str(self.home), "HOLON_MODEL": "scripted/actor"} | self.env | env
+        own = {"HOLON_HOME": str(self.home), "HOME": str(self.home / "user"), "HOLON_MODEL": "scripted/actor"}
+        return clean | own | self.env | env
 
 
 @pytest.fixture

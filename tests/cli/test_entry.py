@@ -124,7 +124,7 @@ COMPLETE: dict[tuple[str, ...], list[str]] = {
     ("workspace", "use"): ["."],
     ("workspace", "detach"): ["ws_1"],
     ("task", "input"): ["task_1", "hello"],
-    **{("task", verb): ["task_1"] for verb in ("status", "stop", "output")},
+    **{("task", verb): ["task_1"] for verb in ("status", "stop", "output", "remove-worktree")},
     ("skills", "install"): ["https://example.org/skills.git"],
     **{("skills", verb): ["release-notes"] for verb in ("show", "uninstall")},
     **{("agent", verb): ["main"] for verb in ("create", "pause", "resume", "stop", "abort")},

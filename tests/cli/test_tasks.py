@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli, a_home, serving
+from tests.workspaces.projects import Project
 
 HANDS = """
 rules:
@@ -17,6 +18,11 @@ rules:
     rounds:
       - {tools: [{name: ExecCommand, input: {cmd: '{cmd}', login: false}}]}
       - text: '{result}'
+  - when: {pattern: '^delegate (?P<cmd>.*)'}
+    rounds:
+      - tools:
+          - {name: SpawnAgent, input: {initial_message: 'quick {cmd}', workspace_mode: worktree}}
+      - text: asked
   - when: {pattern: '^long (?P<cmd>.*)'}
     rounds:
       - tools:
@@ -103,3 +109,43 @@ def test_a_run_in_a_folder_that_is_not_there_begins_nothing(hands: Cli, tmp_path
     done = hands("run", "quick pwd", "--workspace", str(tmp_path / "nowhere"), "--json")
     assert (done.code, done.out) == (2, "")
     assert "nowhere" in done.problem["detail"]
+
+
+def delegated(cli: Cli, agent: str, project: Project, command: str) -> str:
+    """An agent of the test's own, whose child ran this command in a worktree of the project; the child's task."""
+    cli.json("agent", "create", agent)
+    cli.json("workspace", "use", str(project.folder), "--agent", agent)
+    cli.json("prompt", f"delegate {command}", "--agent", agent)
+    (task,) = cli.json("task", "list", "--agent", agent)
+    cli.json("task", "output", task["id"], "--agent", agent, "--wait", "20s")
+    return str(task["id"])
+
+
+@pytest.mark.spec("RT-342", "RT-345")
+def test_a_worktree_that_was_kept_is_shown_with_its_task_and_goes_by_the_operators_word(
+    hands: Cli, tmp_path: Path
+) -> None:
+    project = Project.new(tmp_path / "shop")
+    task = delegated(hands, "leader", project, "echo more >> file-0.txt")
+    path = project.folder.parent / ".holon-worktrees-shop" / f"holon-{task}"
+    shown = hands("task", "status", task, "--agent", "leader").out
+    for words in (str(path), f"holon/{task}", "retained", "file-0.txt", f"git -C {path} diff"):
+        assert words in shown
+    listed = hands("task", "worktrees", "--agent", "leader").out
+    assert listed.split()[:5] == ["task", "status", "worktree", "changed", "path"]
+    assert listed.split()[5:9] == [task, "completed", "retained", "1"]
+    refused = hands("task", "remove-worktree", task, "--agent", "leader")
+    assert (refused.code, "--discard" in refused.err) == (2, True)
+    assert path.exists()
+    assert "are removed" in hands("task", "remove-worktree", task, "--agent", "leader", "--discard").out
+    assert project.branches() == ["main"]
+    assert not path.exists()
+    again = hands.json("task", "remove-worktree", task, "--agent", "leader")
+    assert again["child_supervision"]["cleanup_status"] == "removed"
+
+
+def test_a_task_without_a_worktree_has_none_to_remove(hands: Cli) -> None:
+    task = started(hands, "plain", "sleep 0.2")
+    refused = hands("task", "remove-worktree", task, "--agent", "plain", "--json")
+    assert (refused.code, refused.problem["code"]) == (2, "not_found")
+    assert "holon task worktrees --agent plain" in refused.problem["hint"]

@@ -29,6 +29,8 @@ class Verb(StrEnum):
     ABORT = "abort"
     TEMPORARY_AGENT = "temporary_agent"
     RETENTION = "retention"
+    #: The agent works in a repository from now on, so that its children can be kept apart in worktrees of it.
+    WORKSPACE = "workspace"
     #: Nothing is asked: the plan goes on when the agent has nothing to do, when it runs a turn, when the watchdog has
     #: noticed that it makes no progress, or after a while.
     SETTLE = "settle"
@@ -38,8 +40,8 @@ class Verb(StrEnum):
 
     @property
     def keyed(self) -> bool:
-        """Whether it carries an idempotency key, so that it may be asked for again."""
-        return self in (Verb.CREATE_AGENT, Verb.PROMPT, Verb.WEBHOOK, Verb.TIMER)
+        """Whether it may be asked for again: it carries an idempotency key, or comes to the same."""
+        return self in (Verb.CREATE_AGENT, Verb.PROMPT, Verb.WEBHOOK, Verb.TIMER, Verb.WORKSPACE)
 
 
 class Deed(Record, frozen=True, kw_only=True):
@@ -66,6 +68,8 @@ class Deed(Record, frozen=True, kw_only=True):
 #: Stopped and resumed under load. What a stopped agent was due is not made up for, so the others are never stopped.
 STOPPED_AGENT = "cyd"
 AGENTS = ("main", "ada", "bob", STOPPED_AGENT)
+#: They work in a repository, all in the same one; in a tour only the first does.
+CODERS = ("ada", "main", "bob")
 
 #: What prompts ask for; the scripted model knows each of these words.
 WORDS = (
@@ -83,7 +87,11 @@ WORDS = (
     "run",
     "promote",
     "halt",
+    "batch",
     "family",
+    "dismiss",
+    "apart",
+    "recall",
 )
 
 
@@ -96,6 +104,7 @@ def tour() -> list[Deed]:
         lines.append(Deed(n=len(lines), verb=verb, agent=agent, text=text, **more))  # type: ignore[arg-type]
 
     add(V.CREATE_AGENT, "ada")
+    add(V.WORKSPACE, CODERS[0])
     add(V.PROMPT, text="many")
     add(V.PROMPT, "ada", "stamp")
     add(V.PROMPT, text="talk", priority=Priority.INTERJECT)
@@ -127,6 +136,10 @@ def tour() -> list[Deed]:
     add(V.PROMPT, "ada", "nap")
     add(V.PROMPT, "ada", "halt")
     add(V.PROMPT, text="family")
+    add(V.PROMPT, CODERS[0], "apart")
+    add(V.PROMPT, CODERS[0], "recall")
+    add(V.PROMPT, text="batch")
+    add(V.PROMPT, text="dismiss")
     add(V.PROMPT, text="promote")
     add(V.SETTLE)
     add(V.SETTLE, "ada")
@@ -149,6 +162,8 @@ class Plan:
         named = AGENTS[1:]
         if n < len(named):
             return Deed(n=n, verb=Verb.CREATE_AGENT, agent=named[n])
+        if n < len(named) + len(CODERS):
+            return Deed(n=n, verb=Verb.WORKSPACE, agent=CODERS[n - len(named)])
         return _random_deed(Random(f"{self._seed}/{n}"), n)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from holon.core.agents import AgentIdentity
 from holon.core.errors import Conflict, NotFound, OperatorError
@@ -24,7 +27,7 @@ from holon.runtime.triggers import Delivery
 from holon.runtime.waking import WakeRequest
 from holon.store import Tx
 from tests.crash.deeds import Deed, Verb
-from tests.crash.outside import Answer, Outside
+from tests.crash.outside import REPOSITORY, Answer, Outside
 
 SURFACE = "local test"
 #: How long a plan waits for the runtime before it goes on without.
@@ -228,6 +231,25 @@ async def _retention(host: Host, _deed: Deed) -> str | None:
     return None
 
 
+async def _workspace(host: Host, deed: Deed) -> str | None:
+    repository = host.settings.home.parent / f"{host.settings.home.name}-outside" / REPOSITORY
+    await asyncio.to_thread(_make_repository, repository)
+    return (await host.housing.enter(deed.agent, repository, surface=SURFACE)).active.workspace_id
+
+
+def _make_repository(folder: Path) -> None:
+    """Whole, or not at all: the process may be killed on the way."""
+    if folder.exists():
+        return
+    making = folder.with_name(f"making-{os.getpid()}")
+    making.mkdir()
+    (making / "read.me").write_text("a project\n")
+    person = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*person, "commit", "-q", "-m", "first")):
+        subprocess.run(["git", *words], cwd=making, check=True)
+    making.rename(folder)
+
+
 _WAYS: dict[Verb, Callable[[Host, Deed], Awaitable[str | None]]] = {
     Verb.CREATE_AGENT: _create_agent,
     Verb.PROMPT: _admit,
@@ -245,4 +267,5 @@ _WAYS: dict[Verb, Callable[[Host, Deed], Awaitable[str | None]]] = {
     Verb.ABORT: _abort,
     Verb.TEMPORARY_AGENT: _temporary_agent,
     Verb.RETENTION: _retention,
+    Verb.WORKSPACE: _workspace,
 }

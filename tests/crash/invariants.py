@@ -163,11 +163,16 @@ def commands_run_once(r: Remains) -> Iterator[str]:
     """What commands wrote outside, against their calls and tasks: no command is started a second time."""
     ran = Counter(r.commands)
     yield from (f"command {mark!r} ran {times} times" for mark, times in ran.items() if times > 1)
-    calls = {_mark(call["record"]["input"]): call for call in r.tool_calls if call["record"]["name"] == "ExecCommand"}
+    calls = {
+        mark: call
+        for call in r.tool_calls
+        if call["record"]["name"] in ("ExecCommand", "ExecCommandBatch")
+        for mark in _MARK.findall(call["record"]["input"])
+    }
     for mark in ran.keys() - {mark for mark, call in calls.items() if call["status"] != "requested"}:
         yield f"command {mark!r} ran and no call of it had begun"
     for mark, call in calls.items():
-        if _disposition(call) == "completed" and ran[mark] != 1:
+        if (_disposition(call) == "completed" or _batch_is_done(call)) and ran[mark] != 1:
             yield f"command {mark!r} was told to be completed and ran {ran[mark]} times"
     for task in r.tasks:
         if task["kind"] == "command_task" and task["status"] == "completed":
@@ -184,7 +189,8 @@ def promoted_commands_are_tasks(r: Remains) -> Iterator[str]:
         told = _disposition(call)
         if told == "promoted_to_task" and loads(call["record"]["result"], dict)["task_handle"]["task_id"] not in tasks:
             yield f"call {call['record']['call_id']} became a task that is not on record"
-        if told == "completed" and by_mark[_mark(call["record"]["input"])]:
+        done = told == "completed" or _batch_is_done(call)
+        if done and any(by_mark[mark] for mark in _MARK.findall(call["record"]["input"])):
             yield f"call {call['record']['call_id']} was completed and is a task besides"
     yield from (f"the command {mark!r} has {count} tasks" for mark, count in by_mark.items() if count > 1)
 
@@ -205,6 +211,8 @@ def tasks_end_once(r: Remains) -> Iterator[str]:
         over = task["status"] in _OVER
         if ends[task_id] != over:
             yield f"task {task_id} is {task['status']} and has {ends[task_id]} ends in the log"
+        if results[task_id] != over and _worktree(task).get("cleanup_status") == "pending":
+            over = False  # what became of its worktree is told with the result
         if results[task_id] != over and not (results[task_id] == 0 and _may_have_stopped(r, task["agent_id"])):
             yield f"task {task_id} of {task['agent_id']} is {task['status']} and has {results[task_id]} results"
 
@@ -232,6 +240,17 @@ def children_belong_to_tasks(r: Remains) -> Iterator[str]:
         if asked[child_id] != 1:
             yield f"child {child_id} has {asked[child_id]} messages from its parent"
     yield from (f"task {task_id} has no child" for task_id in tasks)
+
+
+def worktrees_have_owners(r: Remains) -> Iterator[str]:
+    """Whatever there is of a worktree, a task answers for it, or an errand that will clear it."""
+    errands = {errand["payload"]["task_id"] for errand in r.outbox if errand["topic"] == "worktree.clear"}
+    owners = {task["id"] for task in r.tasks if _worktree(task) and not _cleared(task)}
+    for task_id in r.worktrees.keys() - owners - errands:
+        yield f"of the worktree of {task_id} there is {sorted(r.worktrees[task_id])}, and nobody answers for it"
+    for task in r.tasks:
+        if _worktree(task).get("cleanup_status") == "pending" and task["status"] in _OVER and task["id"] not in errands:
+            yield f"task {task['id']} is over and nobody will clear its worktree"
 
 
 def events_have_no_gaps(r: Remains) -> Iterator[str]:
@@ -392,6 +411,20 @@ def agents_went_through_all_turns(r: Remains) -> Iterator[str]:
             yield f"{agent_id} has had {agent['state'].get('turn_index', 0)} turns, kept are {indexes}"
 
 
+def worktrees_are_cleared_or_kept(r: Remains) -> Iterator[str]:
+    """A worktree is gone without a trace, or kept whole because there is work in it: of those that scribbled."""
+    for task in r.tasks:
+        if not (worktree := _worktree(task)):
+            continue
+        left, status = r.worktrees.get(task["id"], set()), worktree.get("cleanup_status")
+        if status == "retained" and left != {"folder", "record", "branch"}:
+            yield f"the worktree of {task['id']} is kept, and there is {sorted(left)} of it"
+        elif status != "retained" and (left or not _cleared(task)):
+            yield f"the worktree of {task['id']} is {status}, and there is {sorted(left)} of it"
+        if status == "retained" and worktree["changed_files"] != ["read.me"]:
+            yield f"the worktree of {task['id']} is kept for {worktree}"
+
+
 ALWAYS: tuple[Check, ...] = (
     database_is_sound,
     acknowledged_is_durable,
@@ -406,6 +439,7 @@ ALWAYS: tuple[Check, ...] = (
     promoted_commands_are_tasks,
     tasks_end_once,
     children_belong_to_tasks,
+    worktrees_have_owners,
     events_have_no_gaps,
     transcript_is_whole,
     rounds_are_counted_once,
@@ -420,6 +454,7 @@ ALWAYS: tuple[Check, ...] = (
 AT_REST: tuple[Check, ...] = (
     everything_is_settled,
     nobody_is_left_running,
+    worktrees_are_cleared_or_kept,
     begun_calls_have_an_end,
     agents_went_through_all_turns,
 )
@@ -471,6 +506,21 @@ def _mark(text: str) -> str:
 
 def _command_of(task: Row) -> str:
     return str(task["record"]["recovery"]["spec"]["cmd"])
+
+
+def _batch_is_done(call: Row) -> bool:
+    record = call["record"]
+    done = call["status"] == "completed" and not record.get("is_error")
+    return bool(record["name"] == "ExecCommandBatch" and done)
+
+
+def _worktree(task: Row) -> dict[str, Any]:
+    found: dict[str, Any] = task["record"].get("detail", {}).get("worktree") or {}
+    return {"cleanup_status": "pending", **found} if found else found
+
+
+def _cleared(task: Row) -> bool:
+    return _worktree(task)["cleanup_status"] in ("removed", "already_removed")
 
 
 def _disposition(call: Row) -> str | None:

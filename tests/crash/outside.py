@@ -16,6 +16,9 @@ from tests.crash.deeds import Deed
 
 T = TypeVar("T")
 
+#: The project that agents work on.
+REPOSITORY = "repository"
+
 
 class Answer(Record, frozen=True, kw_only=True):
     """What the runtime answered to a deed: the id of what it made, or the code of its refusal."""
@@ -59,6 +62,18 @@ class Outside:
         """What commands wrote when they ran: a tag and a word, each."""
         path = self.folder / "commands"
         return path.read_text().splitlines() if path.exists() else []
+
+    def worktrees(self) -> dict[str, set[str]]:
+        """What there is of each task's worktree: its folder, the repository's record of it, its branch."""
+        git, found = self.folder / REPOSITORY / ".git", dict[str, set[str]]()
+        for what, entries in (
+            ("folder", (self.folder / f".holon-worktrees-{REPOSITORY}").glob("holon-*")),
+            ("record", (git / "worktrees").glob("holon-*")),
+            ("branch", (git / "refs" / "heads" / "holon").glob("*")),
+        ):
+            for entry in entries:
+                found.setdefault(entry.name.removeprefix("holon-"), set()).add(what)
+        return found
 
     def unanswered(self) -> list[Deed]:
         """Deeds whose outcome is unknown: the process died between the asking and the answer."""

@@ -44,6 +44,8 @@ class Remains:
     answers: dict[int, Answer]
     stamps: list[Stamp]
     commands: list[str]
+    #: By task: which parts of its worktree are on disk.
+    worktrees: dict[str, set[str]]
 
     def events_of(self, kind: str) -> list[Row]:
         return [event for event in self.events if event["kind"] == kind]
@@ -96,6 +98,7 @@ def read_remains(home: Path) -> Remains:
             answers=outside.answers(),
             stamps=outside.stamps(),
             commands=outside.commands(),
+            worktrees=outside.worktrees(),
         )
 
 

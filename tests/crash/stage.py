@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from holon.core.codec import Input
@@ -105,6 +107,46 @@ rules:
       - {tools: [{name: SpawnAgent, input: {initial_message: 'stamp for {input}'}}]}
       - {tools: [{name: SpawnAgent, input: {initial_message: 'run for {input}'}}]}
       - {text: they work on it}
+  - when: {pattern: '^dismiss'}
+    rounds:
+      - {tools: [{name: SpawnAgent, input: {initial_message: 'linger for {input}'}}]}
+      - {tools: [{name: NewestChild}]}
+      - {tools: [{name: TaskStop, input: {task_id: '{result}'}}]}
+      - {text: it was sent home}
+  - when: {pattern: '^apart'}
+    rounds:
+      - {tools: [{name: SpawnAgent, input: {initial_message: 'scribble for {input}', workspace_mode: worktree}}]}
+      - {tools: [{name: SpawnAgent, input: {initial_message: 'stamp for {input}', workspace_mode: worktree}}]}
+      - {text: they work apart}
+  - when: {pattern: '^isolate (?P<path>\S+)'}
+    rounds: [{tools: [{name: UseWorkspace, input: {path: '{path}', mode: isolated}}]}, {text: it is inside}]
+  - when: {pattern: '^recall'}
+    rounds:
+      - {tools: [{name: SpawnAgent, input: {initial_message: 'linger for {input}', workspace_mode: worktree}}]}
+      - {tools: [{name: NewestChild}]}
+      - {tools: [{name: TaskStop, input: {task_id: '{result}'}}]}
+      - {text: it was called back}
+  - when: {pattern: '^scribble .*?(?P<tag>#\d+#)'}
+    rounds:
+      - tools:
+          - name: ExecCommand
+            input: {cmd: "echo '{tag} scribble' >> $OUTSIDE; echo more >> read.me", login: false}
+      - {text: it is written}
+  - when: {pattern: '^linger .*?(?P<tag>#\d+#)'}
+    rounds:
+      - {tools: [{name: ExecCommand, input: {cmd: "echo '{tag} linger' >> $OUTSIDE; sleep 0.3", login: false}}]}
+      - {delay_ms: 20, tools: [{name: Stamp}]}
+      - {text: long enough}
+  - when: {pattern: '^batch .*?(?P<tag>#\d+#)'}
+    rounds:
+      - delay_ms: 2
+        tools:
+          - name: ExecCommandBatch
+            input:
+              items:
+                - {cmd: "echo '{tag} batch 1' >> $OUTSIDE", login: false}
+                - {cmd: "sleep 0.03; echo '{tag} batch 2' >> $OUTSIDE", login: false}
+      - {text: both ran}
   - when: {pattern: '^broken'}
     rounds:
       - {delay_ms: 2, tools: [{name: Break}, {name: NoSuchTool}, {name: Stamp}]}
@@ -123,8 +165,8 @@ rules:
   - rounds: [{text: 'heard {input}', delay_ms: 3}]
 """
 
-#: The book of the commands that ran, as a command finds it from its agent's home.
-_OUTSIDE = "${PWD%/agents/*}-outside/commands"
+#: The book of the commands that ran, as a command finds it wherever it runs.
+_OUTSIDE = "${HOLON_AGENT_HOME%/agents/*}-outside/commands"
 
 #: Read once, in the nursery: a worker should not spend its life on parsing.
 SCRIPT = parse_script(_RULES.replace("$OUTSIDE", _OUTSIDE), source="the crash tests")
@@ -160,8 +202,18 @@ def tools(outside: Outside) -> list[Tool]:
         folders = sorted(path.name for path in (Path(context.agent.agent_home) / "task-output").glob("*"))
         return ToolOutcome(content=folders[-1] if folders else "none", summary="looked")
 
+    async def newest_child(context: CallContext, _asked: Nothing) -> ToolOutcome:
+        """The task of the agent's newest child."""
+        outside.stamp(context.call_id)
+        path = Path(context.agent.agent_home).parents[1] / "state" / "holon.sqlite3"
+        with closing(sqlite3.connect(path)) as connection:
+            sql = "SELECT MAX(id) FROM tasks WHERE agent_id = ? AND kind = 'child_agent_task'"
+            (task_id,) = connection.execute(sql, (context.agent.agent_id,)).fetchone()
+        return ToolOutcome(content=task_id or "none", summary="looked")
+
     return [
         Tool(name="Newest", description="Names the newest command.", input_type=Nothing, run=newest, read_only=True),
+        Tool(name="NewestChild", description="Names it.", input_type=Nothing, run=newest_child, read_only=True),
         Tool(name="Stamp", description="Leaves a mark.", input_type=Pause, run=stamp),
         Tool(name="Peek", description="Looks.", input_type=Pause, run=stamp, read_only=True),
         Tool(name="Break", description="Fails.", input_type=Nothing, run=fail),

@@ -11,7 +11,7 @@ import pytest
 from tests.crash.campaign import run_to_rest
 from tests.crash.deeds import tour
 from tests.crash.invariants import ALWAYS, AT_REST, broken
-from tests.crash.outside import Outside
+from tests.crash.outside import REPOSITORY, Outside
 from tests.crash.remains import read_remains
 from tests.crash.worker import IMPATIENT_MS, Job
 
@@ -50,6 +50,14 @@ def repeat_a_command(home: Path) -> None:
 
 def forget_a_command(home: Path) -> None:
     (Job(home=str(home)).outside / "commands").unlink()
+
+
+def leave_a_worktree(home: Path) -> None:
+    (Job(home=str(home)).outside / f".holon-worktrees-{REPOSITORY}" / "holon-task_nobodys").mkdir(parents=True)
+
+
+def lose_a_worktree(home: Path) -> None:
+    shutil.rmtree(Job(home=str(home)).outside / f".holon-worktrees-{REPOSITORY}")
 
 
 def damage(home: Path) -> None:
@@ -102,6 +110,15 @@ TAMPERINGS: list[tuple[str, Tampering]] = [
     ),
     ("children_belong_to_tasks", sql("DELETE FROM tasks WHERE kind = 'child_agent_task'")),
     ("children_belong_to_tasks", sql("UPDATE agents SET registry_status = 'active' WHERE id LIKE 'tmp_child%'")),
+    ("worktrees_have_owners", leave_a_worktree),
+    (
+        "worktrees_have_owners",
+        sql(
+            "UPDATE tasks SET record = json_remove(record, '$.detail.worktree.cleanup_status')"
+            " WHERE record LIKE '%worktree_path%'"
+        ),
+    ),
+    ("worktrees_are_cleared_or_kept", lose_a_worktree),
     ("events_have_no_gaps", sql("DELETE FROM events WHERE agent_id = 'main' AND seq = 3")),
     ("events_have_no_gaps", sql("UPDATE counters SET event_seq = event_seq + 1 WHERE scope = 'ada'")),
     ("transcript_is_whole", sql("DELETE FROM transcript WHERE agent_id = 'main' AND kind = 'tool_results'")),

@@ -32,6 +32,8 @@ LATER = {
     Transition.TIMER_FIRE: 2,
     Transition.TASK_START: 3,
     Transition.TASK_END: 2,
+    Transition.WORKTREE_NOTE: 3,
+    Transition.WORKTREE_CLEARED: 3,
 }
 CASES = [(transition, 1) for transition in Transition] + list(LATER.items())
 

@@ -14,6 +14,7 @@ from tests.crash.campaign import run_to_rest
 from tests.crash.deeds import Deed, Verb
 from tests.crash.invariants import broken
 from tests.crash.nursery import Nursery, Worker
+from tests.crash.outside import REPOSITORY
 from tests.crash.remains import Remains, Row, read_remains
 from tests.crash.worker import Job
 
@@ -268,6 +269,66 @@ def test_an_aborted_run_takes_the_command_with_it_that_it_waited_for(home):
     assert statuses(remains) == {"wait for good": "aborted"}
     assert [call["status"] for call in remains.tool_calls] == ["interrupted"]
     assert remains.tasks == []
+
+
+# Children in worktrees
+
+APART = [asked(Verb.CREATE_AGENT, agent="ada"), asked(Verb.WORKSPACE, agent="ada")]
+
+
+@pytest.mark.spec("RT-341", "RT-343")
+@pytest.mark.parametrize("place", ["worktree.note:after:1", "tool.done:before:1"])
+def test_a_worktree_whose_spawn_did_not_commit_is_cleared_by_the_restart(place, home):
+    """Noted and not made, or made and not committed: the task does not exist, and nobody was told of it."""
+    worker = home.start(*APART, prompt("apart", "ada"), wait(3_000), kill_at=place)
+    assert worker.wait() == -signal.SIGKILL
+    left = read_remains(home.path)
+    assert [task for task in left.tasks if task["kind"] == "child_agent_task"] == []
+    assert [errand["topic"] for errand in left.outbox if errand["topic"] == "worktree.clear"] == ["worktree.clear"]
+    (noted,) = [errand["payload"]["task_id"] for errand in left.outbox if errand["topic"] == "worktree.clear"]
+    assert noted not in home.rest().worktrees
+
+
+@pytest.mark.spec("RT-333")
+@pytest.mark.parametrize("place", ["worktree.note:after:1", "tool.done:before:1"])
+def test_a_worktree_that_its_agent_did_not_come_to_enter_is_cleared_by_the_restart(place, home):
+    outside = home.path.parent / f"{home.path.name}-outside"
+    worker = home.start(*APART, prompt(f"isolate {outside / REPOSITORY}", "ada"), wait(3_000), kill_at=place)
+    assert worker.wait() == -signal.SIGKILL
+    assert [errand for errand in read_remains(home.path).outbox if errand["topic"] == "worktree.clear"]
+    home.rest()
+    assert list(outside.glob(".holon-worktrees-*/*")) == []
+    assert list((outside / REPOSITORY / ".git" / "refs" / "heads").glob("holon/*/*")) == []
+
+
+@pytest.mark.spec("RT-304", "RT-344")
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_result_of_a_child_comes_once_though_the_process_died_clearing_its_worktree(moment, home):
+    worker = home.start(*APART, prompt("apart", "ada"), wait(3_000), kill_at=f"worktree.cleared:{moment}:1")
+    assert worker.wait() == -signal.SIGKILL
+    remains = home.rest()
+    ended = {task["id"]: task["record"]["detail"] for task in remains.tasks if task["kind"] == "child_agent_task"}
+    found = sorted(detail["worktree"]["cleanup_status"] for detail in ended.values())
+    assert found in (["removed", "retained"], ["already_removed", "retained"])
+    results = [row["envelope"] for row in remains.messages.values() if row["envelope"]["kind"] == "task_result"]
+    assert sorted(result["task_id"] for result in results if result["agent_id"] == "ada") == sorted(ended)
+
+
+@pytest.mark.spec("RT-304")
+@pytest.mark.parametrize("agent", ["main", "ada"])
+def test_a_child_that_was_stopped_stays_so_though_the_process_died_right_behind(agent, home):
+    """Its turn is on disk as aborted: a restart does not take it up, and its command ends."""
+    word = "recall" if agent == "ada" else "dismiss"
+    worker = home.start(*APART, prompt(word, agent), wait(3_000), kill_at="task.end:after:1")
+    assert worker.wait() == -signal.SIGKILL
+    remains = home.rest()
+    (task,) = [task for task in remains.tasks if task["kind"] == "child_agent_task"]
+    assert task["status"] == "cancelled"
+    child = task["record"]["detail"]["child_agent_id"]
+    assert [turn["record"]["terminal"]["kind"] for turn in remains.turns.values() if turn["agent_id"] == child] in (
+        [],
+        ["aborted"],
+    )
 
 
 # Callers

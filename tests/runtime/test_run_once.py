@@ -107,6 +107,7 @@ async def test_the_result_is_read_from_the_turn_and_counts_what_this_run_used(li
         output_tokens=15,
         model_rounds=2,
         tool_calls=2,
+        command_items=0,
         message_count=1,
         provider_attempt_timeline=timeline,
     )
@@ -241,3 +242,58 @@ async def test_runs_at_the_same_time_do_not_get_in_each_others_way(living: Opens
     results = await asyncio.gather(*(run(life, f"hello {number}", None) for number in range(10)))
     assert [result.final_text for result in results] == [f"hello {number}" for number in range(10)]
     assert {result.final_status for result in results} == {FinalStatus.COMPLETED}
+
+
+LONG = """
+rules:
+  - when: {kind: task_result}
+    rounds: [{text: 'it came to its end'}]
+  - when: {pattern: "^long (?P<seconds>[0-9.]+)"}
+    rounds:
+      - tools: [{name: ExecCommand, input: {cmd: 'sleep {seconds}', login: false, yield_time_ms: 20}}]
+      - {text: it is under way}
+  - when: {pattern: "^send"}
+    rounds:
+      - tools: [{name: SpawnAgent, input: {initial_message: long 30}}]
+      - {text: somebody is under way}
+"""
+
+
+async def test_a_run_waits_for_the_tasks_that_it_began_and_for_what_the_agent_makes_of_them(living: Opens) -> None:
+    life = await living(LONG)
+    for agent_id in ("main", None):
+        result = await run(life, "long 0.2", agent_id)
+        assert (result.final_status, result.final_text) == (FinalStatus.COMPLETED, "it came to its end")
+        assert [begun.task.status for begun in result.tasks] == ["completed"]
+
+
+async def test_a_run_that_need_not_wait_leaves_its_tasks_to_the_agent(living: Opens) -> None:
+    life = await living(LONG)
+    result = await run(life, "long 0.3", wait_for_tasks=False)
+    assert result.final_text == "it is under way"
+    assert [begun.task.status for begun in result.tasks] == ["running"]
+    later = await run(life, "hello")
+    assert later.final_text != "it came to its end", "a run waits for its own tasks only"
+    await life.event("task_status_updated")
+    with pytest.raises(InvalidInput, match="ends with its run"):
+        await run(life, "long 0.3", None, wait_for_tasks=False)
+
+
+@pytest.mark.parametrize("text", ["long 30", "send"])
+async def test_what_a_temporary_agent_still_has_under_way_ends_with_it(living: Opens, text: str) -> None:
+    life = await living(LONG)
+    result = await run(life, text, None, max_turns=1)
+    assert result.final_text.endswith("under way")
+    left = await life.host.store.read(lambda tx: tx.all("SELECT id, agent_id FROM tasks WHERE status = 'running'"))
+    assert left == []
+    serving = await life.host.store.read(lambda tx: agents.listing(tx))
+    assert [stored.identity.agent_id for stored in serving] == ["main"]
+
+
+async def test_an_agent_that_a_run_makes_begins_with_its_template(living: Opens) -> None:
+    life = await living(SCRIPT, tools=[NOTE])
+    await run(life, "work", "reviewer", create_agent=True, template="holon-reviewer")
+    home = life.host.settings.agents_dir / "reviewer"
+    assert "template.json" in [path.name for path in (home / ".holon" / "state").iterdir()]
+    with pytest.raises(InvalidInput, match="for an agent that is made"):
+        await run(life, "work", "reviewer", template="holon-reviewer")

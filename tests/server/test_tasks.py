@@ -9,12 +9,22 @@ from typing import Any
 import pytest
 
 from tests.server.harness import SCRIPTS, Running, running, until
+from tests.workspaces.projects import Project
 
 #: `run CMD` starts a command that becomes a task at once; its result is only noticed.
 HANDS = """
 rules:
   - when: {kind: task_result}
     rounds: [{text: noticed}]
+  - when: {pattern: '^delegate (?P<cmd>.*)'}
+    rounds:
+      - tools:
+          - {name: SpawnAgent, input: {initial_message: 'do {cmd}', workspace_mode: worktree}}
+      - text: asked
+  - when: {pattern: '^do (?P<cmd>.*)'}
+    rounds:
+      - {tools: [{name: ExecCommand, input: {cmd: '{cmd}', login: false}}]}
+      - text: done
   - when: {pattern: '^run (?P<cmd>.*)'}
     rounds:
       - tools:
@@ -137,3 +147,22 @@ def test_a_folder_that_is_not_there_is_refused(server: Running, tmp_path: Path) 
     answer = server.local.post("/control/agents/main/workspace/use", json={"path": str(tmp_path / "nowhere")})
     assert answer.status_code == 400
     assert "nowhere" in answer.json()["detail"]
+
+
+@pytest.mark.spec("RT-342", "RT-345")
+def test_a_kept_worktree_is_summed_up_and_removed_on_request(server: Running, tmp_path: Path) -> None:
+    project = Project.new(tmp_path / "shop")
+    server.local.post("/control/agents/main/workspace/use", json={"path": str(project.folder)}).raise_for_status()
+    server.settled(server.prompt("delegate echo new > new.txt"))
+    (task,) = server.local.get("/agents/main/tasks").json()
+    path = f"/control/agents/main/tasks/{task['id']}"
+    server.local.get(f"{path}/output", params={"block": True, "timeout_ms": 8_000}).raise_for_status()
+    (kept,) = server.local.get("/agents/main/worktree-summary").json()["summary"]
+    assert (kept["task_id"], kept["worktree"]["cleanup_status"]) == (task["id"], "retained")
+    assert kept["worktree"] == server.local.get(path).json()["child_supervision"]["worktree"]
+    still = server.local.post(f"{path}/worktree/remove").json()
+    assert still["child_supervision"]["cleanup_status"] == "retained"
+    gone = server.local.post(f"{path}/worktree/remove", json={"discard": True}).json()
+    assert gone["child_supervision"]["cleanup_status"] == "removed"
+    assert project.branches() == ["main"]
+    assert server.local.post("/control/agents/main/tasks/task_none/worktree/remove").status_code == 404

@@ -15,6 +15,7 @@ from holon.cli.output import emit, local_time, remark, say, show_fields, show_ta
 from holon.cli.progress import as_event, presented
 from holon.cli.seat import Agent, Follow, Limit, Seat, seated
 from holon.cli.streams import PATIENCE_S, follow
+from holon.cli.workspaces import backend_sentence
 from holon.core.agents import AgentSummary
 from holon.core.codec import from_plain, to_plain
 from holon.core.events import EventCategory, EventEnvelope
@@ -177,6 +178,7 @@ def _status_fields(summary: AgentSummary) -> list[tuple[str, str | None]]:
         ("queue", f"{state.pending} waiting"),
         ("run", state.current_run_id),
         ("model", summary.model.effective_model + (" (its own)" if summary.model.override_model else "")),
+        ("commands run on", backend_sentence(to_plain(backend)) if (backend := summary.execution.backend) else None),
         (
             "used",
             f"turns {state.turn_index:,}, rounds {usage.total_model_rounds:,}, tokens {usage.total.total_tokens:,}",

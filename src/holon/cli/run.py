@@ -50,6 +50,17 @@ def run(
             "--workspace", "-w", metavar="PATH", help="The folder or repository to work in; of the server, with --url."
         ),
     ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option("--template", metavar="REF", help="With --create-agent: what the new agent begins with."),
+    ] = None,
+    wait_for_tasks: Annotated[
+        bool,
+        typer.Option(
+            "--wait-for-tasks/--no-wait-for-tasks",
+            help="Go on until what was started in the background is over; or leave it to the agent.",
+        ),
+    ] = True,
 ) -> None:
     """Do one thing and print the result. No daemon is needed; one that runs on this home is used.
 
@@ -71,7 +82,14 @@ def run(
     if workspace is not None and not seat.remote:
         workspace = str(Path(workspace).expanduser().absolute())
     request = RunRequest(
-        text=words, agent_id=agent, create_agent=create_agent, max_turns=max_turns, model=model, workspace=workspace
+        text=words,
+        agent_id=agent,
+        create_agent=create_agent,
+        max_turns=max_turns,
+        model=model,
+        workspace=workspace,
+        template=template,
+        wait_for_tasks=wait_for_tasks,
     )
     client = seat.client()
     through_daemon = seat.remote or client.answers()
@@ -125,6 +143,9 @@ def _print(seat: Seat, result: RunResult) -> None:
         return
     if result.final_text:
         say(result.final_text)
+    for begun in result.tasks:
+        if begun.worktree is not None and begun.worktree["retained_for_review"]:
+            remark(f"kept for review: {begun.worktree['worktree_path']} ('holon task status {begun.task.id}')")
     if result.failure_artifact is not None:
         remark(f"failed: {result.failure_artifact.summary}")
     elif result.final_status.value != "completed":

@@ -11,9 +11,10 @@ from holon.cli.durations import parse_duration
 from holon.cli.output import emit, local_time, remark, say, show_fields, show_table
 from holon.cli.seat import Agent, Limit, Seat, read_text, seated
 from holon.core.codec import from_plain
+from holon.core.errors import Conflict
 from holon.core.tasks import TaskRecord, TaskStatusSnapshot
 
-app = typer.Typer(help="An agent's tasks: list, status, output, input, stop.")
+app = typer.Typer(help="An agent's tasks: list, status, output, input, stop; and the worktrees that they own.")
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
 
@@ -68,6 +69,8 @@ def task_status(seat: Seat, task_id: TaskId, agent: Agent = None) -> None:
             ("result", command.result_summary if command else None),
             ("output", command.output_path if command else None),
             ("child", task.child_agent_id),
+            ("child is", (task.child_observability or {}).get("phase")),
+            *_worktree_fields(task.child_supervision.worktree if task.child_supervision else None),
             ("began", local_time(task.created_at)),
             ("since", local_time(task.updated_at)),
         ],
@@ -151,3 +154,75 @@ def stop_task(
     receipt = client.post(client.control_path(agent, "tasks", task_id, "stop"), {"force": force})
     status = receipt["task"]["status"]
     seat.answer(receipt, f"{task_id} was asked to end" if receipt["stop_requested"] else f"{task_id} is {status}")
+
+
+@app.command("worktrees")
+@seated()
+def list_worktrees(seat: Seat, agent: Agent = None) -> None:
+    """List the worktrees that an agent's tasks own: in use, kept for review, or gone.
+
+    \b
+    Example:
+      holon task worktrees
+    """
+    client = seat.client()
+    listed = client.get(client.path(agent, "worktree-summary"))
+    if seat.json:
+        emit(listed)
+        return
+    rows = [
+        (
+            entry["task_id"],
+            entry["task_status"],
+            entry["worktree"]["cleanup_status"],
+            str(entry["worktree"].get("changed_file_count", 0)),
+            entry["worktree"]["worktree_path"],
+        )
+        for entry in listed["summary"]
+    ]
+    show_table(("task", "status", "worktree", "changed", "path"), rows, empty="no task has a worktree")
+
+
+@app.command("remove-worktree")
+@seated()
+def remove_worktree(
+    seat: Seat,
+    task_id: TaskId,
+    agent: Agent = None,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Also if something in it exists nowhere else: that is lost then.")
+    ] = False,
+) -> None:
+    """Remove a worktree that was kept for review, with its branch, once its work is merged or given up.
+
+    \b
+    Example:
+      holon task remove-worktree task_01J9ZK3V7Q
+      holon task remove-worktree task_01J9ZK3V7Q --discard
+    """
+    client = seat.client()
+    shown = client.post(client.control_path(agent, "tasks", task_id, "worktree", "remove"), {"discard": discard})
+    worktree = shown["child_supervision"]["worktree"]
+    if not seat.json and not worktree["auto_cleaned_up"]:
+        reason = worktree.get("cleanup_reason")
+        raise Conflict(
+            f"{worktree['worktree_path']} is kept: {reason}",
+            hint=f"merge branch {worktree['worktree_branch']}, or give it up with --discard",
+        )
+    seat.answer(shown, f"{worktree['worktree_path']} and branch {worktree['worktree_branch']} are removed")
+
+
+def _worktree_fields(worktree: dict[str, Any] | None) -> list[tuple[str, str | None]]:
+    if worktree is None:
+        return []
+    named, count = worktree.get("changed_files") or [], worktree.get("changed_file_count", 0)
+    more = f" and {count - len(named[:10])} more" if count > len(named[:10]) else ""
+    path, cleanup = worktree["worktree_path"], worktree["cleanup_status"]
+    kept = worktree["retained_for_review"]
+    return [
+        ("worktree", path),
+        ("branch", worktree["worktree_branch"]),
+        ("cleanup", f"{cleanup}: {worktree.get('cleanup_reason')}" if kept else cleanup),
+        ("changed", ", ".join(named[:10]) + more if named else None),
+        ("review with", f"git -C {path} diff {worktree['base_commit'][:12]}" if kept else None),
+    ]

@@ -2,12 +2,13 @@
 
 A child is an ordinary agent: its turns, its queue and its rest are those of any other. What is special stands in two
 transactions: the one that makes it (in the parent's tool call) and the one in which its work is done (its own rest).
+It works where its parent works, or in a worktree that its task owns (`isolation`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from holon.core.agents import (
     AgentIdentity,
     AgentKind,
     AgentState,
+    AgentStatus,
     Ownership,
     ProfilePreset,
     RegistryStatus,
@@ -23,6 +25,7 @@ from holon.core.agents import (
 )
 from holon.core.clock import moment
 from holon.core.codec import to_plain
+from holon.core.errors import AgentStopped
 from holon.core.event_kinds import OperatorNotified, TaskCreated
 from holon.core.ids import new_id
 from holon.core.limits import Limits
@@ -34,13 +37,19 @@ from holon.core.messages import (
     TextBody,
 )
 from holon.core.tasks import TaskKind, TaskRecord, TaskStatus
+from holon.core.workspaces import AGENT_HOME, ActiveWorkspace, ProjectionKind
 from holon.runtime.admission import Admission, admit
 from holon.runtime.directory import Directory, check_id, insert_agent
+from holon.runtime.housing import Housing
+from holon.runtime.isolation import Apart, Isolation
 from holon.runtime.supervising import supervision_of
 from holon.runtime.views import Views
 from holon.store import Tx, tasks
+from holon.templates.places import is_template_id
 from holon.tools.delegation import SpawnInput
 from holon.tools.registry import CallContext
+from holon.workspaces import anchors
+from holon.workspaces.policies import Action, ToolDenied
 
 LABEL_CHARS = 80
 
@@ -55,7 +64,12 @@ class Spawn:
     context: CallContext
     limits: Limits
     directory: Directory
+    isolation: Isolation
     state: AgentState
+    #: The worktree that its task owns.
+    apart: Apart | None = None
+    #: The home that was prepared from a template.
+    staged: str | None = None
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -71,12 +85,16 @@ class Spawn:
         }
 
     def carry_out(self, tx: Tx, parent: AgentState) -> AgentState:
-        insert_agent(tx, self.identity, "spawn_agent", self.state)
+        if parent.status is AgentStatus.STOPPED:  # stopped while the call ran: what it asked for is not begun
+            raise AgentStopped(f"agent {parent.id!r} is stopped", hint=f"run 'holon agent resume {parent.id}'")
+        insert_agent(tx, self.identity, "spawn_agent", self._housed(parent), staged=self.staged)
         if self.message is not None:
             self._send(tx, self.message)
         if self.task is None:
             return parent
         tasks.save(tx, self.task)
+        if self.apart is not None:
+            self.apart.take_over(tx, parent.id, self.context.turn_id)
         tx.emit(
             parent.id,
             TaskCreated(task_id=self.task.id, task_kind=self.task.kind, summary=self.task.summary),
@@ -86,7 +104,27 @@ class Spawn:
         return msgspec.structs.replace(parent, active_task_ids=[*parent.active_task_ids, self.task.id])
 
     async def follow(self) -> None:
+        if self.task is not None and self.apart is not None:
+            self.isolation.made(self.task.id)
         await self.directory.run_errands()
+
+    def _housed(self, parent: AgentState) -> AgentState:
+        """The new agent's state: a child works where its parent works now, a public agent only has the same at hand."""
+        state = msgspec.structs.replace(
+            self.state,
+            attached_workspaces=list(parent.attached_workspaces),
+            execution_backend=parent.execution_backend,  # nobody leaves a sandbox by sending somebody else
+        )
+        active = parent.active_workspace
+        if self.task is None or self.apart is not None or active is None or active.workspace_id == AGENT_HOME:
+            return state  # the home of each agent is its own
+        return msgspec.structs.replace(
+            state,
+            active_workspace=active,
+            active_workspace_id=active.workspace_id,
+            cwd=parent.cwd,
+            worktree_session=parent.worktree_session,
+        )
 
     def _send(self, tx: Tx, text: str) -> None:
         envelope = self.context.envelope
@@ -110,9 +148,18 @@ class Spawn:
 
 
 class Children:
-    def __init__(self, directory: Directory, views: Views, agents_dir: Path, limits: Limits, clock_ms: Any) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        views: Views,
+        housing: Housing,
+        isolation: Isolation,
+        agents_dir: Path,
+        limits: Limits,
+        clock_ms: Any,
+    ) -> None:
         self._directory, self._views, self._dir, self._limits = directory, views, agents_dir, limits
-        self._clock_ms = clock_ms
+        self._housing, self._isolation, self._clock_ms = housing, isolation, clock_ms
 
     async def plan_spawn(self, context: CallContext, asked: SpawnInput) -> Spawn:
         now_ms: int = self._clock_ms()
@@ -134,8 +181,21 @@ class Children:
             lineage_parent_agent_id=context.agent.agent_id,
             delegated_from_task_id=task.id if task else None,
         )
-        state = AgentState(id=agent_id, supervision_task_id=task.id if task else None)
-        return Spawn(identity, asked.initial_message, task, context, self._limits, self._directory, state)
+        state, apart = AgentState(id=agent_id, supervision_task_id=task.id if task else None), None
+        if task is not None and asked.workspace_mode == "worktree":
+            state, task, apart = await self._set_apart(context, state, task)
+        return Spawn(
+            identity,
+            asked.initial_message,
+            task,
+            context,
+            self._limits,
+            self._directory,
+            self._isolation,
+            state,
+            apart,
+            await self._stage(context, agent_id, asked.template) if asked.template else None,
+        )
 
     async def look(self, context: CallContext) -> Any:
         return await self._views.summary(context.agent.agent_id, private=True)
@@ -156,6 +216,32 @@ class Children:
             turn_id=None if parent else context.turn_id,
         )
 
+    async def _stage(self, context: CallContext, agent_id: str, template: str) -> str:
+        """A home from a template. A path or a URL would read where a sandboxed agent may not: it names ids only."""
+        if (await self._housing.place(context.agent)).backing.sandboxed and not is_template_id(template):
+            raise ToolDenied(
+                "in a sandbox only a template's id can be named", hint="give an id, or ask your owner to make the agent"
+            )
+        return (await self._directory.prepare(agent_id, template)).token
+
+    async def _set_apart(
+        self, context: CallContext, state: AgentState, task: TaskRecord
+    ) -> tuple[AgentState, TaskRecord, Apart]:
+        """A worktree of the repository that the parent works in; the child begins at the same folder in it."""
+        place = await self._housing.place(context.agent)
+        place.permit(Action.WORKTREE, context.envelope)
+        apart = await self._isolation.make(context, place.active, task.id)
+        active = _within(place.active, apart.worktree.path)
+        state = msgspec.structs.replace(
+            state,
+            active_workspace=active,
+            active_workspace_id=active.workspace_id,
+            cwd=active.cwd,
+            worktree_session=to_plain(apart.worktree.session(Path(place.active.cwd))),
+        )
+        detail = {**(task.detail or {}), "worktree": to_plain(apart.worktree.for_task())}
+        return state, msgspec.structs.replace(task, detail=detail), apart
+
     def _task(self, context: CallContext, asked: SpawnInput, child_id: str, now_ms: int) -> TaskRecord:
         label = " ".join((asked.initial_message or "").split())[:LABEL_CHARS]
         return TaskRecord(
@@ -174,3 +260,16 @@ class Children:
                 "prompt": asked.initial_message,
             },
         )
+
+
+def _within(active: ActiveWorkspace, worktree: Path) -> ActiveWorkspace:
+    """The parent's workspace, with the worktree as its root."""
+    root, cwd = PurePath(active.execution_root), PurePath(active.cwd)
+    below = worktree / cwd.relative_to(root) if cwd.is_relative_to(root) else worktree
+    return msgspec.structs.replace(
+        active,
+        execution_root=str(worktree),
+        execution_root_id=anchors.detect(worktree).execution_root_id,
+        projection_kind=ProjectionKind.GIT_WORKTREE_ROOT,
+        cwd=str(below if below.is_dir() else worktree),
+    )

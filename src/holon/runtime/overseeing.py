@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from holon.core.agents import AgentStatus
-from holon.core.codec import Record, dumps, from_plain, to_plain
+from holon.core.codec import Record, dumps, to_plain
 from holon.core.errors import AgentError, HolonError, NotFound
-from holon.core.failures import FailureArtifact
 from holon.core.limits import Limits
 from holon.core.messages import (
     AdmissionContext,
@@ -25,30 +23,27 @@ from holon.core.messages import (
 )
 from holon.core.tasks import (
     CommandRecovery,
-    CommandTaskStatusSnapshot,
     InputTarget,
-    RetrievalStatus,
     TaskKind,
-    TaskListEntry,
     TaskOutputResult,
-    TaskOutputSnapshot,
     TaskRecord,
     TaskStatus,
     TaskStatusSnapshot,
-    WaitPolicy,
 )
 from holon.core.transitions import Transition
 from holon.runtime.admission import Admission, admit, require_agent
+from holon.runtime.archiving import archive
 from holon.runtime.command_tasks import CommandTasks
+from holon.runtime.isolation import Isolation
 from holon.runtime.standing import with_status
-from holon.runtime.supervising import archive_child, end_child_task, observe, supervision_of
+from holon.runtime.supervising import STOPPED, end_child_task, shown, worktree_of
+from holon.runtime.task_views import child_of, entry_of, is_over, output_of, snapshot_of
 from holon.store import Store, Tx, agents, tasks
-from holon.tasks import outputs
 from holon.tools.registry import CallContext, ToolOutcome
 from holon.tools.tasking import ListInput, OutputInput, SendInput, StopInput, TaskInputs
 
-PREVIEW_CHARS = 8_000
 POLL_S = 0.05
+WORKTREES_SHOWN = 500
 CHILD_IS_DONE = "the child's work is over"
 
 
@@ -81,25 +76,35 @@ class StopReceipt(Record, frozen=True, kw_only=True, omit_defaults=False):
     force_stop_requested: bool
 
 
+class OwnedWorktree(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """A worktree, as the artifact of the task that owns it."""
+
+    task_id: str
+    task_status: TaskStatus
+    summary: str | None
+    worktree: dict[str, Any]
+
+
 class Overseer:
     def __init__(
         self,
         store: Store,
         commands: CommandTasks,
+        isolation: Isolation,
         limits: Limits,
         kick: Callable[[str], None],
         abort_live: Callable[[str], None],
     ) -> None:
-        self._store, self._commands, self._limits = store, commands, limits
+        self._store, self._commands, self._isolation, self._limits = store, commands, isolation, limits
         self._kick, self._abort_live = kick, abort_live
 
     async def listing(self, context: CallContext, _asked: ListInput) -> ToolOutcome:
         live = await self._store.read(lambda tx: tasks.live(tx, context.agent.agent_id))
-        entries = [to_plain(_entry(task)) for task in live]
+        entries = [to_plain(entry_of(task)) for task in live]
         return ToolOutcome(content=dumps({"ok": True, "tasks": entries}), summary=f"{len(entries)} tasks")
 
     async def status(self, context: CallContext, asked: TaskInputs) -> ToolOutcome:
-        shown = await self._store.read(lambda tx: _snapshot(tx, _own(tx, context, asked.task_id)))
+        shown = await self._store.read(lambda tx: snapshot_of(tx, _own(tx, context, asked.task_id)))
         content = dumps({"ok": True, "task": to_plain(shown)})
         return ToolOutcome(content=content, summary=f"{shown.task_id} is {shown.status}")
 
@@ -122,7 +127,7 @@ class Overseer:
         told = _told(_receipt(task, None, InputTarget.CHILD_FOLLOWUP, len(asked.input.encode())))
 
         async def after() -> None:
-            self._kick(_child_of(task))
+            self._kick(child_of(task))
 
         return ToolOutcome(
             content=told.content,
@@ -139,7 +144,7 @@ class Overseer:
 
     async def look(self, agent_id: str, task_id: str) -> TaskStatusSnapshot:
         """The operator's `TaskStatus`."""
-        return await self._store.read(lambda tx: _snapshot(tx, _named(tx, agent_id, task_id)))
+        return await self._store.read(lambda tx: snapshot_of(tx, _named(tx, agent_id, task_id)))
 
     async def read_output(self, agent_id: str, task_id: str, *, wait_ms: int | None = None) -> TaskOutputResult:
         """The operator's `TaskOutput`. It may wait for the end, which is nothing to the agent."""
@@ -154,40 +159,64 @@ class Overseer:
         if task.status.terminal:
             return _receipt(task, CHILD_IS_DONE, None, 0)
         await self._store.write(lambda tx: self._tell_child(tx, task, text), at=Transition.MESSAGE_ADMIT)
-        self._kick(_child_of(task))
+        self._kick(child_of(task))
         return _receipt(task, None, InputTarget.CHILD_FOLLOWUP, len(text.encode()))
 
     async def end(self, agent_id: str, task_id: str, *, force: bool = False) -> StopReceipt:
         """The operator's `TaskStop`."""
         return await self._stop(await self._store.read(lambda tx: _named(tx, agent_id, task_id)), force=force)
 
-    async def stop_child(self, task: TaskRecord) -> bool:
-        """Ends a child and everything below it, the deepest first."""
-        child_id = _child_of(task)
-        for below in await self._store.read(lambda tx: tasks.live(tx, child_id)):
-            if below.kind is TaskKind.CHILD_AGENT_TASK:
-                await self.stop_child(below)
-            elif below.kind is TaskKind.COMMAND_TASK:
-                await self._commands.stop(below.id, force=True)
-        self._abort_live(child_id)
+    async def worktrees(self, agent_id: str) -> list[OwnedWorktree]:
+        """The worktrees of an agent's tasks, newest first: those in use, those kept for review, those that went."""
 
-        def step(tx: Tx) -> None:
-            stored = agents.get(tx, child_id)
-            if stored is not None:
-                agents.save_state(tx, archive_child(tx, stored.state, "stopped by its supervisor"))
+        def read(tx: Tx) -> list[OwnedWorktree]:
+            require_agent(tx, agent_id)
+            return [
+                OwnedWorktree(task_id=task.id, task_status=task.status, summary=task.summary, worktree=shown(worktree))
+                for task in tasks.of_agent(tx, agent_id, limit=WORKTREES_SHOWN)
+                if (worktree := worktree_of(task)) is not None
+            ]
+
+        return await self._store.read(read)
+
+    async def remove_worktree(self, agent_id: str, task_id: str, *, discard: bool = False) -> TaskStatusSnapshot:
+        """The operator's word on a worktree that was kept for review."""
+        await self._store.read(lambda tx: _named(tx, agent_id, task_id))
+        task = await self._isolation.remove(agent_id, task_id, discard=discard)
+        return await self._store.read(lambda tx: snapshot_of(tx, task))
+
+    async def stop_child(self, task: TaskRecord) -> bool:
+        """Ends a child and everything below it, the deepest first, and clears the worktree that its task owns."""
+        child_id = child_of(task)
+
+        def step(tx: Tx) -> bool:
+            """Whether it is over; not as long as it has children of its own."""
+            if any(below.kind is TaskKind.CHILD_AGENT_TASK for below in tasks.live(tx, child_id)):
+                return False
+            if (stored := agents.get(tx, child_id)) is not None:
+                agents.save_state(tx, archive(tx, stored.state, STOPPED))
             current = tasks.get(tx, task.id)
             if current is not None and not current.status.terminal:
-                end_child_task(tx, current, TaskStatus.CANCELLED, "stopped by its supervisor", self._limits)
+                end_child_task(tx, current, TaskStatus.CANCELLED, STOPPED, self._limits)
+            return True
 
-        await self._store.write(step, at=Transition.TASK_END)
+        while True:
+            for below in await self._store.read(lambda tx: tasks.live(tx, child_id)):
+                if below.kind is TaskKind.CHILD_AGENT_TASK:
+                    await self.stop_child(below)
+            if await self._store.write(step, at=Transition.TASK_END):
+                break
+        self._abort_live(child_id)
+        await self._isolation.quieten(child_id)
+        await self._isolation.cleared(task.id)
         self._kick(task.agent_id)
         return True
 
     async def _output_of(self, task: TaskRecord, wait_ms: int | None) -> TaskOutputResult:
         timed_out = False
-        if wait_ms is not None and not task.status.terminal:
+        if wait_ms is not None and not is_over(task):
             task, timed_out = await self._until_over(task, wait_ms / 1000)
-        return await asyncio.to_thread(_output, task, timed_out)
+        return await asyncio.to_thread(output_of, task, timed_out)
 
     async def _type_into(self, task: TaskRecord, text: str) -> InputReceipt:
         running, refusal, sent = self._commands.running.get(task.id), None, 0
@@ -210,12 +239,12 @@ class Overseer:
                 if task.kind is TaskKind.CHILD_AGENT_TASK
                 else await self._commands.stop(task.id, force=force)
             )
-        shown = await self._store.read(lambda tx: _snapshot(tx, tasks.get(tx, task.id) or task))
+        shown = await self._store.read(lambda tx: snapshot_of(tx, tasks.get(tx, task.id) or task))
         return StopReceipt(task=shown, stop_requested=requested, force_stop_requested=requested and force)
 
     def _tell_child(self, tx: Tx, task: TaskRecord, text: str) -> None:
         """A follow-up for a child: a message of its own on the child's queue."""
-        child_id = _child_of(task)
+        child_id = child_of(task)
         admit(
             tx,
             child_id,
@@ -243,7 +272,7 @@ class Overseer:
 
     async def _until_over(self, task: TaskRecord, timeout_s: float) -> tuple[TaskRecord, bool]:
         task_id, deadline = task.id, asyncio.get_running_loop().time() + timeout_s
-        while not task.status.terminal:
+        while not is_over(task):
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 return task, True
@@ -275,103 +304,6 @@ def _named(tx: Tx, agent_id: str, task_id: str) -> TaskRecord:
             hint=f"'holon task list --agent {agent_id}' shows the ones that it has",
         )
     return task
-
-
-def _child_of(task: TaskRecord) -> str:
-    return str((task.detail or {}).get("child_agent_id"))
-
-
-def _snapshot(tx: Tx, task: TaskRecord) -> TaskStatusSnapshot:
-    child = task.kind is TaskKind.CHILD_AGENT_TASK
-    child_id = _child_of(task) if child else None
-    seen = observe(tx, child_id) if child_id else None
-    return TaskStatusSnapshot(
-        task_id=task.id,
-        kind=task.kind,
-        status=task.status,
-        created_at=task.created_at,
-        updated_at=task.updated_at,
-        wait_policy=WaitPolicy.BACKGROUND,
-        summary=task.summary,
-        parent_message_id=task.parent_message_id,
-        command=_command(task),
-        child_agent_id=child_id,
-        child_supervision=supervision_of(task) if child else None,
-        child_observability=to_plain(seen) if seen else None,
-    )
-
-
-def _entry(task: TaskRecord) -> TaskListEntry:
-    return TaskListEntry(
-        id=task.id,
-        kind=task.kind,
-        status=task.status,
-        updated_at=task.updated_at,
-        wait_policy=WaitPolicy.BACKGROUND,
-        summary=task.summary,
-        command=_command(task),
-    )
-
-
-def _command(task: TaskRecord) -> CommandTaskStatusSnapshot | None:
-    if not isinstance(task.recovery, CommandRecovery):
-        return None
-    spec, detail = task.recovery.spec, task.detail or {}
-    return CommandTaskStatusSnapshot(
-        cmd=spec.cmd,
-        cmd_digest=detail.get("cmd_digest"),
-        workdir=spec.workdir,
-        shell=spec.shell,
-        login=spec.login,
-        tty=spec.tty,
-        output_path=detail.get("output_path"),
-        result_summary=detail.get("result_summary"),
-        exit_status=detail.get("exit_status"),
-        terminal_reentry=spec.terminal_reentry,
-        promoted_from_exec_command=True,
-        accepts_input=True if spec.accepts_input else None,
-        input_target=(InputTarget.TTY if spec.tty else InputTarget.STDIN) if spec.accepts_input else None,
-    )
-
-
-def _output(task: TaskRecord, timed_out: bool) -> TaskOutputResult:
-    """Ready only with a stable snapshot: a file that can be read, or an excerpt that was stored."""
-    detail = task.detail or {}
-    text, truncated, kept = "", False, outputs.Artifacts(artifacts=[])
-    stable = False
-    folder = Path(str(detail["folder"])) if detail.get("folder") else None
-    if folder is not None and folder.is_dir():
-        shown, kept = outputs.combined(folder, PREVIEW_CHARS), outputs.artifacts(folder)
-        text, truncated, stable = shown.text, shown.truncated, True
-    stored = detail.get("output_summary") or detail.get("initial_output")
-    if not stable and stored is not None:
-        text, truncated, stable = str(stored)[:PREVIEW_CHARS], bool(detail.get("output_truncated")), True
-    if task.status.terminal and (stable or detail.get("output_path")):
-        status = RetrievalStatus.SUCCESS
-    else:
-        status = RetrievalStatus.TIMEOUT if timed_out else RetrievalStatus.NOT_READY
-    return TaskOutputResult(
-        retrieval_status=status,
-        task=TaskOutputSnapshot(
-            task_id=task.id,
-            kind=task.kind,
-            status=task.status,
-            output_preview=text,
-            output_truncated=truncated,
-            artifacts=kept.artifacts,
-            summary=task.summary,
-            output_artifact=kept.output_artifact,
-            result_summary=detail.get("result_summary"),
-            exit_status=detail.get("exit_status"),
-            failure_artifact=_failure(detail),
-            child_supervision=supervision_of(task) if task.kind is TaskKind.CHILD_AGENT_TASK else None,
-        ),
-    )
-
-
-def _failure(detail: dict[str, Any]) -> FailureArtifact | None:
-    stored = detail.get("failure_artifact")
-    return from_plain(stored, FailureArtifact) if stored else None
 
 
 def _receipt(task: TaskRecord, refusal: str | None, target: InputTarget | None, sent: int) -> InputReceipt:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from holon.core.agents import AgentStatus, RegistryStatus
+from holon.core.agents import AgentState, AgentStatus, RegistryStatus
 from holon.core.codec import Input, dumps, loads, to_plain
 from holon.core.errors import AgentArchived, AgentExists, Conflict, InvalidInput, UnknownAgent
 from holon.core.event_kinds import MessageDropped
@@ -28,13 +28,14 @@ from holon.core.messages import (
     QueueStatus,
     TextBody,
 )
+from holon.core.tasks import TaskKind
 from holon.core.transitions import Transition
 from holon.providers.selection import ModelRef
 from holon.runtime.admission import KEY_CHARS, Admission, admit, check, require_agent
 from holon.runtime.host import Host
-from holon.runtime.run_results import FinalStatus, RunResult, RunTicket, RunWatch, is_held, result_of
+from holon.runtime.run_results import FinalStatus, RunResult, RunTicket, RunWatch, is_held, result_of, work_of
 from holon.runtime.standing import held
-from holon.store import Tx, agents, idempotency, queue
+from holon.store import Tx, agents, idempotency, queue, tasks
 from holon.store.agents import StoredAgent
 from holon.workspaces import anchors
 
@@ -54,6 +55,10 @@ class RunRequest(Input, frozen=True, kw_only=True):
     model: str | None = None
     #: A folder or repository on this machine, in which the agent works from then on.
     workspace: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
+    #: What an agent that is made for the run begins with.
+    template: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
+    #: The run is over when what it started in the background is over too, and the agent has seen what came of it.
+    wait_for_tasks: bool = True
 
 
 async def run_once(
@@ -162,9 +167,16 @@ class Run:
         if state.current_run_id is not None or watch.seen < stored.counters.event_seq:
             return False
         if watch.settled and stored.counters.pending == 0:
-            return state.status not in (AgentStatus.AWAKE_IDLE, AgentStatus.BOOTING)
+            busy = state.status in (AgentStatus.AWAKE_IDLE, AgentStatus.BOOTING)
+            return not busy and (held(state) or not self._awaits_tasks(watch, state))
         # A hold that was there before may be about to end: it counts once it was announced, or nobody works on it.
         return held(state) or (is_held(state) and (watch.held or not working))
+
+    def _awaits_tasks(self, watch: RunWatch, state: AgentState) -> bool:
+        """A task is active until its result waits in the queue. With all turns used up, nothing would come of it."""
+        if not self._request.wait_for_tasks or (state.run_budget is not None and state.run_budget.left == 0):
+            return False
+        return not watch.task_ids.keys().isdisjoint(state.active_task_ids)
 
     async def _give_up(self, watch: RunWatch) -> bool:
         """Takes the message back if other messages took all the turns before its own came."""
@@ -188,7 +200,7 @@ class Run:
         if self._key and (known := await host.store.read(self._key.result)):
             return known
         after = await host.views.summary(ticket.agent_id, private=True)
-        result = result_of(ticket, after, watch)
+        result = result_of(ticket, after, watch, await host.store.read(lambda tx: work_of(tx, watch)))
 
         def step(tx: Tx) -> None:
             stored = agents.get(tx, ticket.agent_id)
@@ -201,9 +213,18 @@ class Run:
         if self._key or after.agent.run_budget is not None:
             await host.store.write(step, at=Transition.AGENT_CONTROL)
         if ticket.temporary and result.final_status is not FinalStatus.WAITING:
-            with contextlib.suppress(AgentArchived):
-                await host.agents.archive(ticket.agent_id, "its run is over")
+            await self._retire()
         return result
+
+    async def _retire(self) -> None:
+        """A temporary agent ends with its run, and with it whatever it still has under way."""
+        host, agent_id = self._host, self.ticket.agent_id
+        for task in await host.store.read(lambda tx: tasks.live(tx, agent_id)):
+            if task.kind is TaskKind.CHILD_AGENT_TASK:
+                await host.overseer.stop_child(task)
+        with contextlib.suppress(AgentArchived):
+            await host.agents.archive(agent_id, "its run is over")
+        await host.isolation.quieten(agent_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +257,16 @@ def _check(request: RunRequest, key: str | None) -> None:
         ModelRef.parse(request.model)
     if request.create_agent and request.agent_id is None:
         raise InvalidInput("create_agent needs the agent's id", hint="add agent_id, or leave it out", field="agent_id")
+    if request.template is not None and not request.create_agent:
+        raise InvalidInput(
+            "a template is for an agent that is made", hint="add create_agent (--create-agent)", field="template"
+        )
+    if not request.wait_for_tasks and request.agent_id is None:
+        raise InvalidInput(
+            "a temporary agent ends with its run, and its tasks with it",
+            hint="name an agent (--agent NAME) to leave tasks behind",
+            field="wait_for_tasks",
+        )
     if key is not None and not 0 < len(key) <= KEY_CHARS:
         raise InvalidInput(f"an idempotency key has 1 to {KEY_CHARS} characters", field="idempotency_key")
 
@@ -256,7 +287,7 @@ async def _agent_for(host: Host, request: RunRequest) -> str:
                 error.message, hint=f"add --create-agent, or run 'holon agent create {request.agent_id}'"
             ) from error
     with contextlib.suppress(AgentExists):  # somebody may be faster
-        await host.agents.create(request.agent_id, surface=SURFACE)
+        await host.agents.create(request.agent_id, surface=SURFACE, template=request.template)
     return request.agent_id
 
 

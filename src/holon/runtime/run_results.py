@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from holon.core.agents import AgentState, AgentSummary
 from holon.core.closures import ClosureOutcome
-from holon.core.codec import Record, to_plain
+from holon.core.codec import Record, loads, to_plain
 from holon.core.events import EventEnvelope
 from holon.core.failures import FailureArtifact
+from holon.core.tasks import TaskKind, TaskListEntry
 from holon.core.turns import TerminalKind
 from holon.core.usage import TokenUsage
+from holon.runtime.supervising import shown, worktree_of
+from holon.runtime.task_views import entry_of
+from holon.store import Tx, tasks, turns
 
 
 class FinalStatus(StrEnum):
@@ -20,6 +26,14 @@ class FinalStatus(StrEnum):
     WAITING = "waiting"
     FAILED = "failed"
     MAX_TURNS_EXCEEDED = "max_turns_exceeded"
+
+
+class RunTask(Record, frozen=True, kw_only=True):
+    """A task that the run began, as it stood at the run's end."""
+
+    task: TaskListEntry
+    #: The worktree that it owns: where it is, what changed in it, and what became of it.
+    worktree: dict[str, Any] | None = None
 
 
 class RunResult(Record, frozen=True, kw_only=True):
@@ -35,10 +49,16 @@ class RunResult(Record, frozen=True, kw_only=True):
     model_rounds: int
     tool_calls: int
     message_count: int
+    #: Commands that the tool calls ran: a batch is one call.
+    command_items: int
     waiting_reason: str | None = None
     sleep_reason: str | None = None
     failure_artifact: FailureArtifact | None = None
     provider_attempt_timeline: dict[str, Any] | None = None
+    #: The tasks that it began; those that are not over go on without it.
+    tasks: list[RunTask] = msgspec.field(default_factory=list)
+    #: What it patched in the agent's workspace. What children changed in worktrees stands with their tasks.
+    changed_files: list[str] = msgspec.field(default_factory=list)
 
 
 class RunTicket(Record, frozen=True, kw_only=True):
@@ -62,6 +82,7 @@ class RunWatch:
     message_id: str
     turns_started: int = 0
     tool_calls: int = 0
+    command_items: int = 0
     timeline: dict[str, Any] | None = None
     seen: int = 0
     #: The run's own turn has begun; its message was settled; a limit was announced that holds the agent back.
@@ -69,6 +90,9 @@ class RunWatch:
     settled: bool = False
     held: bool = False
     gave_up: bool = False
+    #: The tasks that were begun, and the turns in which files were patched.
+    task_ids: dict[str, None] = field(default_factory=dict)
+    patching_turns: set[str] = field(default_factory=set)
 
     @property
     def may_be_over(self) -> bool:
@@ -87,6 +111,11 @@ class RunWatch:
                 self.held = True
             case "tool_executed":
                 self.tool_calls += 1
+                self.command_items += event.payload.get("command_items") or 0
+                if event.payload.get("tool_name") == "ApplyPatch" and event.turn_id:
+                    self.patching_turns.add(event.turn_id)
+            case "task_created" if event.payload.get("task_kind") != TaskKind.SLEEP_JOB:
+                self.task_ids[str(event.payload["task_id"])] = None
             case "provider_round_completed" | "runtime_error":
                 self.timeline = event.payload.get("provider_attempt_timeline") or self.timeline
 
@@ -96,7 +125,24 @@ def is_held(state: AgentState) -> bool:
     return state.held_by not in (None, "self_turns_free")
 
 
-def result_of(ticket: RunTicket, after: AgentSummary, watch: RunWatch) -> RunResult:
+def work_of(tx: Tx, watch: RunWatch) -> tuple[list[RunTask], list[str]]:
+    """The tasks that a run began, and the files that it patched."""
+    found = [task for task_id in watch.task_ids if (task := tasks.get(tx, task_id)) is not None]
+    begun = [
+        RunTask(task=entry_of(task), worktree=shown(worktree) if (worktree := worktree_of(task)) else None)
+        for task in found
+    ]
+    patched: set[str] = set()
+    for turn_id in watch.patching_turns:
+        for call in turns.calls(tx, turn_id):
+            if call.name == "ApplyPatch" and call.result and not call.is_error:
+                patched.update(loads(call.result, dict).get("changed_paths", []))
+    return begun, sorted(patched)
+
+
+def result_of(
+    ticket: RunTicket, after: AgentSummary, watch: RunWatch, work: tuple[list[RunTask], list[str]]
+) -> RunResult:
     state, status = after.agent, _status(after, watch)
     terminal = state.last_turn_terminal if watch.settled else None
     usage = TokenUsage.of(
@@ -121,6 +167,9 @@ def result_of(ticket: RunTicket, after: AgentSummary, watch: RunWatch) -> RunRes
         output_tokens=usage.output_tokens,
         model_rounds=state.total_model_rounds - ticket.model_rounds,
         tool_calls=watch.tool_calls,
+        tasks=work[0],
+        changed_files=work[1],
+        command_items=watch.command_items,
     )
 
 

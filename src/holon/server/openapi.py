@@ -53,10 +53,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "RunRequest": {"text": "say hello"},
     "TaskInputRequest": {"input": "yes\n"},
     "TaskStopRequest": {"force": True},
+    "WorktreeRemoveRequest": {"discard": True},
     "WorkspaceUseRequest": {"path": "/srv/project"},
+    "BackendRequest": {"backend": "auto"},
     "WorkspaceDetachRequest": {"workspace_id": "ws_0123456789ab"},
     "SkillInstallRequest": {"source": "https://example.org/skills.git", "skill": "release-notes", "ref": "v1.2"},
     "SkillUninstallRequest": {"name": "release-notes"},
+    "CreateRequest": {"template": "holon-developer"},
     "NoFields": {},
 }
 #: One frame of a stream. `data` is JSON; `id` is the number of an event in its log.

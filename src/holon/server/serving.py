@@ -100,7 +100,8 @@ class _Server(uvicorn.Server):
         while not self._end.is_set():
             await self.on_tick(0)  # the Date header
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._end.wait(), 1)
+                async with asyncio.timeout(1):  # not `wait_for`, which on 3.11 may swallow a cancellation
+                    await self._end.wait()
 
 
 def _server(app: auth.Door, listener: socket.socket) -> _Server:

@@ -20,6 +20,7 @@ from holon.server.routes import (
     tasks,
     timers,
     triggers,
+    worktrees,
 )
 
 ALL: list[Any] = [
@@ -38,6 +39,7 @@ ALL: list[Any] = [
         analytics,
         skills,
         tasks,
+        worktrees,
         timers,
         triggers,
     )

@@ -10,6 +10,7 @@ from litestar.params import QueryParameter
 from holon.core.agents import AgentListEntry, AgentSummary
 from holon.core.briefs import Brief
 from holon.core.tasks import TaskRecord
+from holon.core.templates import TemplateEntry
 from holon.core.timers import Timer
 from holon.core.transcripts import TranscriptEntry
 from holon.runtime.latency import TurnLatency
@@ -24,6 +25,12 @@ Limit = Annotated[int, QueryParameter(ge=1, le=500, description="How many at mos
 async def listing(host: TheHost) -> list[AgentListEntry]:
     """One short line each. Private agents are in no list."""
     return await host.views.agents()
+
+
+@get("/templates", summary="What new agents can be made from", tags=["agents"], responses=refusals())
+async def templates(host: TheHost) -> list[TemplateEntry]:
+    """By their ids; a folder or a GitHub URL can be given as well."""
+    return await host.agents.template_listing()
 
 
 @get(["/agents/{agent_id:str}/status", "/status"], summary="One agent", tags=["agents"], responses=refusals(404, 409))
@@ -86,4 +93,4 @@ async def latency(host: TheHost, agent_id: AgentId, limit: Limit = 10) -> list[T
     return await host.views.latency(agent_id, limit)
 
 
-HANDLERS = [listing, status, state, briefs, transcript, tasks, timers, latency]
+HANDLERS = [listing, templates, status, state, briefs, transcript, tasks, timers, latency]

@@ -15,7 +15,6 @@ from holon.runtime.admission import Admission
 from holon.runtime.views import MessageStatus
 from holon.runtime.waking import WakeOutcome, WakeRequest
 from holon.server.auth import caller_of
-from holon.server.bodies import NoFields
 from holon.server.openapi import refusals
 from holon.server.parameters import Accepted, AgentId, IdempotencyKey, TheHost, replayable, replays
 
@@ -91,24 +90,33 @@ async def wake(
     return await host.waking.wake(agent_id, data, surface=caller_of(request).control_surface)
 
 
+class CreateRequest(Input, frozen=True, kw_only=True):
+    """What the agent's home is made from: a template's id, an absolute folder, or a GitHub tree URL."""
+
+    template: str | None = None
+
+
 @post(
     "/control/agents/{agent_id:str}/create",
     status_code=201,
     summary="Make a public agent of this name",
     tags=["control"],
-    responses=refusals(409, 422) | replays(AgentIdentity),
+    responses=refusals(404, 409, 422) | replays(AgentIdentity),
 )
 async def create(
     host: TheHost,
     request: Request[Any, Any, Any],
     agent_id: AgentId,
-    data: JSONBody[NoFields | None] = None,
+    data: JSONBody[CreateRequest | None] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response[AgentIdentity]:
-    """The only way to make one: nobody makes an agent by writing to it."""
+    """The only way to make one: nobody makes an agent by writing to it. If its template fails, there is no agent."""
     asked_at = moment(host.clock.now_ms())
     identity = await host.agents.create(
-        agent_id, surface=caller_of(request).control_surface, idempotency_key=idempotency_key
+        agent_id,
+        surface=caller_of(request).control_surface,
+        idempotency_key=idempotency_key,
+        template=data.template if data else None,
     )
     return replayable(identity, status=201, replayed=identity.created_at < asked_at)
 

@@ -10,7 +10,9 @@ from litestar import Request, get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from holon.core.codec import Input
+from holon.core.policy import BackendChoice
 from holon.core.tasks import TaskOutputResult, TaskStatusSnapshot
+from holon.runtime.confinement import BackendOutcome
 from holon.runtime.housing import WorkspaceView
 from holon.runtime.overseeing import InputReceipt, StopReceipt
 from holon.server.auth import caller_of
@@ -38,9 +40,19 @@ class TaskStopRequest(Input, frozen=True, kw_only=True):
 
 
 class WorkspaceUseRequest(Input, frozen=True, kw_only=True):
-    """A folder or repository on the server's machine."""
+    """Exactly one of the two: a folder or repository on the server's machine, or an attached workspace (`agent_home`
+    is the agent's own)."""
 
-    path: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)]
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
+    workspace_id: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+
+
+class BackendRequest(Input, frozen=True, kw_only=True):
+    """The backend of the agent's next commands; none: the runtime's again. `force` takes a sandbox that cannot be made
+    here: the agent then runs no commands."""
+
+    backend: BackendChoice | None
+    force: bool = False
 
 
 class WorkspaceDetachRequest(Input, frozen=True, kw_only=True):
@@ -100,8 +112,10 @@ async def workspace(host: TheHost, agent_id: AgentId) -> WorkspaceView:
 async def use(
     host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[WorkspaceUseRequest]
 ) -> WorkspaceView:
-    """Attaches the workspace of the path and makes it the active one."""
-    return await host.housing.enter(agent_id, Path(data.path), surface=caller_of(request).control_surface)
+    """Attaches the workspace of the path, or takes an attached one, and makes it the active one."""
+    path = Path(data.path) if data.path else None
+    surface = caller_of(request).control_surface
+    return await host.housing.enter(agent_id, path, workspace_id=data.workspace_id, surface=surface)
 
 
 @post(
@@ -118,4 +132,30 @@ async def detach(
     return await host.housing.leave(agent_id, data.workspace_id, surface=caller_of(request).control_surface)
 
 
-HANDLERS = [status, output, send, stop, workspace, use, detach]
+@get(
+    "/control/agents/{agent_id:str}/backend",
+    summary="How the agent's commands are confined",
+    tags=["agents"],
+    responses=refusals(404, 409),
+)
+async def get_backend(host: TheHost, agent_id: AgentId) -> BackendOutcome:
+    """What was chosen, by whom, and what it comes to on this machine, in words."""
+    return await host.confinement.get(agent_id)
+
+
+@post(
+    "/control/agents/{agent_id:str}/backend",
+    status_code=200,
+    summary="Choose how the agent's commands are confined",
+    tags=["agents"],
+    responses=refusals(404, 409),
+)
+async def set_backend(
+    host: TheHost, request: Request[Any, Any, Any], agent_id: AgentId, data: JSONBody[BackendRequest]
+) -> BackendOutcome:
+    """From its next command on, and for the private agents that work for it: what runs goes on where it began."""
+    surface = caller_of(request).control_surface
+    return await host.confinement.set(agent_id, data.backend, force=data.force, surface=surface)
+
+
+HANDLERS = [status, output, send, stop, workspace, use, detach, get_backend, set_backend]
