@@ -41,7 +41,7 @@ def seconds_of(command: list[str]) -> float:
 def seconds_until_ready(home: Path) -> float:
     """How long `holon serve` takes from its start until it says that it is ready. It is ended afterwards."""
     command = [*holon_command(), "serve", "--listen", "127.0.0.1:0", "--json"]
-    environment: dict[str, Any] = {**os.environ, "HOLON_HOME": str(home)}
+    environment: dict[str, Any] = {**os.environ, "HOLON_HOME": str(home), "HOME": str(home)}
     started = time.perf_counter()
     server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     try:

@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
 
 SIZES = {
     Scale.QUICK: Sizes(30, 10, 10),
-    Scale.NORMAL: Sizes(int(__import__("os").environ.get("N", "10000")), 250, 500),
+    Scale.NORMAL: Sizes(10_000, 250, 500),
     Scale.FULL: Sizes(30_000, 250, 1_000),
 }
 

@@ -90,6 +90,7 @@ class Daemon:
                 **os.environ,
                 **self.model.environment,
                 "HOLON_HOME": str(self.home),
+                "HOME": str(self.home),  # templates and skills of the demo stay in its own folder
                 "HOLON_MODEL": self.model.ref,
                 "PYTHONPATH": str(ROOT / "src"),
             },

@@ -13,13 +13,14 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-def test_the_demo_plays_to_its_end_and_loses_nothing() -> None:
+def test_the_demo_plays_to_its_end_and_loses_nothing(tmp_path: Path) -> None:
     played = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo.py")],
         capture_output=True,
         text=True,
         timeout=120,
-        env={name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")},
+        env={name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+        | {"HOME": str(tmp_path)},
         check=False,
     )
     assert played.returncode == 0, played.stdout + played.stderr

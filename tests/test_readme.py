@@ -30,7 +30,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     home = tmp_path_factory.mktemp("home")
     keys = ("HOLON_", "ANTHROPIC_", "OPENAI_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(keys)}
-    environment = {**inherited, "HOLON_HOME": str(home), "NO_COLOR": "1"}
+    environment = {**inherited, "HOLON_HOME": str(home), "HOME": str(home), "NO_COLOR": "1"}
     serving = [sys.executable, "-m", "holon", "serve", "--port", "0", "--json"]
     with subprocess.Popen(serving, env=environment, stdout=subprocess.PIPE, text=True) as daemon:
         assert daemon.stdout is not None

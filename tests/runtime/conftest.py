@@ -34,6 +34,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For projects: what is in the Holon's home cannot be a workspace, and the test's own folder is that home."""
+    return tmp_path_factory.mktemp("outside")
+
+
+@pytest.fixture
 async def living(tmp_path: Path) -> AsyncIterator[Opens]:
     """Opens a host on the test's home; `main` is at rest when it returns, unless the test asks not to wait."""
     opened: list[Living] = []

@@ -151,9 +151,19 @@ class Living:
 
     @classmethod
     async def open(
-        cls, home: Path, script: str, *, clock: Clock | None = None, tools: Sequence[Tool] = (), **settings: Any
+        cls,
+        home: Path,
+        script: str,
+        *,
+        clock: Clock | None = None,
+        tools: Sequence[Tool] = (),
+        held: bool = False,
+        **settings: Any,
     ) -> Living:
+        """`held`: the model thinks until it is released, also about a turn that is taken up at the start."""
         model = Model(script, home)
+        if held:
+            model.hold()
         providers = Providers([ProviderEntry("scripted", "scripted")], {"scripted": lambda _entry: model})
         loaded = load_settings(home, {}, **{"model_default": "scripted/test", "http_port": 0, **settings})
         host = await Host.open(loaded, purpose="test", clock=clock, providers=providers, tools=list(tools))

@@ -180,6 +180,23 @@ async def test_the_daily_money_of_all_agents_holds_each_that_spends(living: Open
     assert (await life.state()).pending == 1
 
 
+async def test_the_daily_money_of_all_agents_holds_one_that_has_spent_nothing_yet(
+    living: Opens, clock: ManualClock
+) -> None:
+    """Else a new agent would be a way around it. One whose model is free goes on."""
+    free = {"prices": dict.fromkeys(("input", "output", "cache_read", "cache_write"), 0.0)}
+    models = {**PRICED, "scripted/echo": free}
+    life = await living(SCRIPT, clock=clock, models=models, limits=Limits(dollars_per_day=5))
+    for agent_id in ("other", "free"):
+        await life.host.agents.create(agent_id, surface=SURFACE)
+    await life.host.modelling.set("free", "scripted/echo", surface=SURFACE)
+    await life.ask("dear")
+    await life.ask("dear")
+    await life.say("dear", "other")
+    assert (await life.event("limit_reached", "other")).payload["limit"] == "dollars_per_day"
+    assert (await life.ask("hello", "free")).queue.status is QueueStatus.PROCESSED  # type: ignore[union-attr]
+
+
 # How well caches serve, on the rules of a real provider
 
 

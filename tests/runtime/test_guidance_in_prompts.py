@@ -36,9 +36,9 @@ async def test_memory_that_changes_between_turns_is_appended_and_the_prefix_stay
 
 @pytest.mark.spec("RT-222", "RT-223", "RT-220")
 async def test_project_instructions_come_from_the_anchor_also_inside_a_folder_of_it(
-    living: Opens, tmp_path: Path
+    living: Opens, outside: Path
 ) -> None:
-    project = tmp_path / "project"
+    project = outside / "project"
     (project / "sub" / ".git").mkdir(parents=True)
     (project / "sub" / ".git").rmdir()
     (project / "AGENTS.md").write_text("Project rules.")

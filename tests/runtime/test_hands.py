@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,8 +11,15 @@ from typing import Any
 
 import pytest
 
+from holon.core.codec import to_plain
 from holon.core.messages import MessageKind
+from holon.core.transcripts import TranscriptKind
+from holon.runtime.run_once import RunRequest, run_once
+from holon.runtime.settings import load_settings
+from holon.tools.envelope import ToolError, ToolFailure
+from holon.tools.registry import CallContext, Tool, ToolOutcome
 from tests.runtime.conftest import Opens
+from tests.runtime.living import SURFACE, NoteInput, soon
 
 
 def script(*rounds: str, result: str = "result {input}") -> str:
@@ -84,6 +92,15 @@ async def said(life: Any, text: str) -> bool | None:
     return any(text in brief.text for brief in await life.briefs()) or None
 
 
+async def test_what_a_command_leaves_in_its_session_ends_with_it(living: Opens) -> None:
+    life = await living(script(call("ExecCommand", cmd="nohup sleep 600 >/dev/null 2>&1 & echo $!")))
+    await life.ask("go")
+    answer = await told(life)
+    assert (answer["disposition"], answer["exit_status"]) == ("completed", 0)
+    pid = int(answer["stdout_preview"])
+    await soon(lambda: not Path(f"/proc/{pid}").exists())
+
+
 @pytest.mark.spec("RT-261", "RT-262")
 async def test_the_same_command_is_not_started_twice_unless_asked_for(living: Opens) -> None:
     slow = {"cmd": "sleep 30", "yield_time_ms": 50}
@@ -136,8 +153,8 @@ async def test_a_batch_runs_in_order_and_keeps_its_items_apart(living: Opens) ->
 
 
 @pytest.mark.spec("RT-252", "RT-320")
-async def test_a_patch_changes_the_repository_that_the_agent_uses(living: Opens, tmp_path: Path) -> None:
-    repo = repository(tmp_path / "project")
+async def test_a_patch_changes_the_repository_that_the_agent_uses(living: Opens, outside: Path) -> None:
+    repo = repository(outside / "project")
     diff = "--- a/hello.py\n+++ b/hello.py\n@@ -1 +1 @@\n-print('helo')\n+print('hello')\n"
     life = await living(
         script(
@@ -229,3 +246,189 @@ async def test_a_command_outlives_the_host_and_its_result_is_taken_once(living: 
     await life.until(lambda: said(life, "survived"))
     results = [m for m in await life.messages() if m.kind is MessageKind.TASK_RESULT]
     assert len(results) == 1
+
+
+@pytest.mark.spec("RT-255", "RT-256", "RT-257")
+@pytest.mark.parametrize(
+    ("config", "environ", "asked", "chars"),
+    [
+        ({}, {}, None, 32_000),
+        ({}, {}, 20_000, 80_000),
+        ({}, {}, 90_000, 256_000),
+        ({"default_tool_output_tokens": 500}, {}, None, 2_000),
+        ({"max_tool_output_tokens": 700}, {}, 90_000, 2_800),
+        ({"max_tool_output_tokens": 700}, {}, None, 2_800),
+        ({"default_tool_output_tokens": 500}, {"HOLON_DEFAULT_TOOL_OUTPUT_TOKENS": "600"}, None, 2_400),
+        ({}, {"HOLON_MAX_TOOL_OUTPUT_TOKENS": "800"}, 90_000, 3_200),
+    ],
+)
+async def test_what_a_command_prints_comes_back_within_the_budget(
+    living: Opens, tmp_path: Path, config: dict[str, int], environ: dict[str, str], asked: int | None, chars: int
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({f"runtime.{key}": value for key, value in config.items()}))
+    loaded = load_settings(tmp_path, environ)
+    budget = {} if asked is None else {"max_output_tokens": asked}
+    play = script(call("ExecCommand", cmd=f"{sys.executable} -c \"print('x' * 400000)\"", **budget))
+    life = await living(
+        play,
+        default_tool_output_tokens=loaded.default_tool_output_tokens,
+        max_tool_output_tokens=loaded.max_tool_output_tokens,
+    )
+    await life.ask("go")
+    (entry,) = await life.transcript(TranscriptKind.TOOL_RESULTS)
+    answer = json.loads(entry.data["results"][0]["content"])
+    assert answer["truncated"] is True
+    assert chars * 0.9 < len(answer["stdout_preview"]) <= chars
+    whole = answer["artifacts"][answer["stdout_artifact"]]["path"]
+    assert len(await asyncio.to_thread(Path(whole).read_bytes)) == 400_001
+
+
+@pytest.mark.spec("RT-256")
+async def test_the_items_of_a_batch_together_show_no_more_than_one_command_may(living: Opens) -> None:
+    loud = {"cmd": f"{sys.executable} -c \"print('x' * 9000)\"", "login": False, "max_output_tokens": 9_000}
+    life = await living(script(call("ExecCommandBatch", items=[loud] * 4)), max_tool_output_tokens=2_000)
+    await life.ask("go")
+    (entry,) = await life.transcript(TranscriptKind.TOOL_RESULTS)
+    shown = entry.data["results"][0]["content"].count("x")
+    assert 7_000 < shown <= 2_000 * 4
+
+
+@pytest.mark.spec("RT-265")
+@pytest.mark.parametrize("flag", ["terminal_reentry", "continue_on_result"])
+async def test_whether_a_result_leads_to_a_turn_is_not_for_the_model_to_say(living: Opens, flag: str) -> None:
+    life = await living(script(call("ExecCommand", cmd="touch ran", **{flag: False})))
+    await life.ask("go")
+    answer = await told(life)
+    assert (answer["ok"], answer["kind"], answer["field"]) == (False, "invalid_tool_input", flag)
+    assert await life.tasks() == []
+
+
+@pytest.mark.spec("RT-271")
+async def test_a_batch_is_one_call_of_a_tool_and_as_many_commands_as_it_tried(living: Opens) -> None:
+    items = [{"cmd": cmd, "login": False} for cmd in ("true", "true", "false", "true")]
+    play = script(
+        call("ExecCommandBatch", items=items),
+        call("ExecCommandBatch", items=items, stop_on_error=True),
+        call("ExecCommand", cmd="true"),
+        call("TaskList"),
+    )
+    life = await living(play)
+    result = await run_once(life.host, RunRequest(text="go", agent_id="main"))
+    assert (result.tool_calls, result.command_items) == (4, 8)
+    executed = await life.events("tool_executed")
+    assert [(event.payload["tool_name"], event.payload.get("command_items")) for event in executed] == [
+        ("ExecCommandBatch", 4),
+        ("ExecCommandBatch", 3),
+        ("ExecCommand", 1),
+        ("TaskList", None),
+    ]
+    latency = {entry.tool_name: entry.total_calls for entry in (await life.state()).tool_latency}
+    assert latency == {"ExecCommandBatch": 2, "ExecCommand": 1, "TaskList": 1}
+
+
+@pytest.mark.spec("RT-246", "RT-247", "RT-248", "RT-249")
+async def test_an_error_is_bounded_for_the_model_and_whole_for_the_records(living: Opens) -> None:
+    async def refuse(_context: CallContext, _asked: NoteInput) -> ToolOutcome:
+        raise ToolFailure(
+            ToolError(kind="too_much", message="no", details={"log": "x" * 9_000}, recovery_hint="ask for less")
+        )
+
+    play = script(call("Refuse"), call("ExecCommand", cmd="true", workdir="/nonexistent"))
+    life = await living(play, tools=[Tool("Refuse", "Refuses.", NoteInput, refuse)])
+    await life.ask("go")
+    first, second = await life.transcript(TranscriptKind.TOOL_RESULTS)
+    (result,) = first.data["results"]
+    seen = json.loads(result["content"])
+    assert (seen["ok"], seen["tool_name"], seen["kind"], seen["hint"]) == (False, "Refuse", "too_much", "ask for less")
+    assert seen["details"]["omitted"] is True
+    assert len(result["content"]) < 2_000
+    assert result["error"] == {
+        "kind": "too_much",
+        "message": "no",
+        "details": {"log": "x" * 9_000},
+        "recovery_hint": "ask for less",
+    }
+    executed = [event.payload for event in await life.events("tool_executed")]
+    assert (executed[0]["tool_error"], executed[0]["error"]) == (result["error"], result["content"])
+    assert executed[1]["tool_error"] == second.data["results"][0]["error"]
+    shown = [block for item in life.model.requests[-1].conversation for block in getattr(item, "results", [])]
+    assert [block.content for block in shown] == [entry.data["results"][0]["content"] for entry in (first, second)]
+
+
+FINISHES = """
+rules:
+  - when: {kind: task_result}
+    rounds: [{text: "the result came"}]
+  - when: {pattern: "output of (\\\\S+)"}
+    rounds:
+      - tools: [{name: TaskOutput, input: {task_id: "{1}", block: false}}]
+      - text: "{result}"
+  - rounds:
+      - tools: [{name: ExecCommand, input: {cmd: "sleep 0.3; echo finished", login: false, yield_time_ms: 50}}]
+      - text: "{result}"
+"""
+
+
+@pytest.mark.spec("RT-273")
+async def test_a_task_knows_whose_it_is_where_it_came_from_and_how_to_take_it_up(living: Opens) -> None:
+    life = await living(FINISHES)
+    message_id = (await life.ask("start")).envelope.id
+    task_id = (await told(life))["task_handle"]["task_id"]
+    (task,) = await life.tasks()
+    assert (task.id, task.agent_id, task.kind) == (task_id, "main", "command_task")
+    assert task.created_at <= task.updated_at
+    assert task.parent_message_id == message_id
+    assert task.summary
+    assert (task.recovery.spec.cmd, task.recovery.trust) == ("sleep 0.3; echo finished", "trusted_operator")
+    await life.until(lambda: said(life, "the result came"))
+    (ended,) = await life.tasks()
+    assert ended.updated_at > task.updated_at
+    assert (ended.parent_message_id, ended.recovery) == (message_id, task.recovery)
+
+
+@pytest.mark.spec("RT-283", "RT-288")
+async def test_output_is_the_same_whenever_the_tasks_messages_come(living: Opens) -> None:
+    life = await living(FINISHES)
+    await life.ask("start")
+    task_id = (await told(life))["task_handle"]["task_id"]
+    await life.host.lifecycle.pause("main", SURFACE)  # the result waits in the queue
+    await life.until(lambda: over(life))
+    early = await life.host.overseer.read_output("main", task_id)
+    assert (early.retrieval_status, early.task.status, early.task.output_preview) == (
+        "success",
+        "completed",
+        "finished\n",
+    )
+    late = await life.task_message(MessageKind.TASK_STATUS, "running", task_id=task_id)
+    await life.host.lifecycle.resume("main", SURFACE)
+    await life.settled(late)
+    await life.until(lambda: said(life, "the result came"))
+    await life.settled(await life.task_message(MessageKind.TASK_STATUS, "running", task_id=task_id))
+    assert await life.host.overseer.read_output("main", task_id) == early
+    (task,) = await life.tasks()
+    assert task.status == "completed"
+    await life.ask(f"output of {task_id}")
+    answer = json.loads(next(b.text for b in await life.briefs() if "retrieval_status" in b.text))
+    assert answer == {"ok": True, **to_plain(early)}
+
+
+async def over(life: Any) -> bool | None:
+    return all(task.status.terminal for task in await life.tasks()) or None
+
+
+@pytest.mark.spec("RT-196", "RT-198")
+async def test_a_failed_task_has_its_failure_in_its_output(living: Opens) -> None:
+    rules = FINISHES.replace("sleep 0.3; echo finished", "sleep 0.3; exit 4")
+    life = await living(rules)
+    await life.ask("start")
+    task_id = (await told(life))["task_handle"]["task_id"]
+    await life.until(lambda: over(life))
+    result = await life.host.overseer.read_output("main", task_id)
+    artifact = result.task.failure_artifact
+    assert artifact is not None
+    assert (result.task.status, artifact.category, artifact.task_id, artifact.exit_status) == (
+        "failed",
+        "task",
+        task_id,
+        4,
+    )

@@ -314,8 +314,7 @@ async def test_a_turn_that_waits_to_be_taken_up_can_be_aborted_without_another_r
     asked = {name: await life.say("think", name) for name in ("main", "other")}
     await life.model.asked(2)
     await life.close()
-    life = await living(limits=Limits(concurrent_turns=1), booted=False)
-    life.model.hold()
+    life = await living(limits=Limits(concurrent_turns=1), booted=False, held=True)
     await life.model.asked()
     (running,) = life.host.dispatcher.live
     (waiting,) = {"main", "other"} - {running}
@@ -376,8 +375,7 @@ async def test_orderly_restarts_never_quarantine_a_message(living: Opens) -> Non
     await life.model.asked()
     for _ in range(4):
         await life.close()
-        life = await living(booted=False)
-        life.model.hold()
+        life = await living(booted=False, held=True)
         await life.model.asked()
     (turn,) = await life.turns()
     assert (turn.phase, turn.crashes) == (TurnPhase.ROUND_BEGUN, 0)
@@ -407,8 +405,7 @@ async def test_a_turn_that_brings_the_process_down_again_and_again_is_set_aside(
     for crashes in (1, 2):
         await life.close()
         as_after_a_crash(tmp_path)
-        life = await living(booted=False)
-        life.model.hold()
+        life = await living(booted=False, held=True)
         await life.model.asked()
         assert (await life.turns())[0].crashes == crashes
     await life.close()

@@ -291,6 +291,7 @@ async def test_where_an_agent_acts_and_which_instructions_it_has_is_shown_withou
 ) -> None:
     life = await living()
     home = tmp_path / "agents" / "main"
+    (home / "AGENTS.md").unlink()  # the one from its template
     assert to_plain((await life.host.views.summary()).loaded_agents_md) == {
         "agent_source": None,
         "workspace_source": None,
@@ -322,10 +323,10 @@ async def test_where_an_agent_acts_and_which_instructions_it_has_is_shown_withou
 
 @pytest.mark.spec("RT-228", "RT-229")
 async def test_in_a_project_the_root_the_policy_and_the_instructions_of_both_places_are_shown(
-    living: Opens, tmp_path: Path
+    living: Opens, tmp_path: Path, outside: Path
 ) -> None:
     life = await living()
-    project = tmp_path / "project"
+    project = outside / "project"
     project.mkdir()
     (project / "CLAUDE.md").write_text("run make heliotrope")
     (tmp_path / "agents" / "main" / "AGENTS.md").write_text("be brief")

@@ -475,6 +475,24 @@ async def test_a_turn_whose_worker_failed_is_taken_up_again_and_told_so(living: 
     assert len(await life.events("turn_resumed")) == 1
 
 
+async def test_a_message_that_cannot_be_begun_is_set_aside_with_a_brief_and_the_next_one_is_served(
+    living: Opens,
+) -> None:
+    life = await living()
+    await life.host.lifecycle.pause("main", SURFACE)
+    first, second = await life.say("hello"), await life.say("and hello again")
+    broken = "UPDATE messages SET envelope = '{\"id\": 7}' WHERE id = ?"
+    await life.host.store.write(lambda tx: tx.run(broken, first))
+    await life.host.lifecycle.resume("main", SURFACE)
+    status = await life.settled(second)
+    assert status.queue is not None
+    assert status.queue.status is QueueStatus.PROCESSED
+    assert len(await life.events("message_quarantined")) == 1
+    (failure,) = [brief for brief in await life.briefs() if brief.kind is BriefKind.FAILURE]
+    assert failure.related_message_id == first
+    assert "set aside" in failure.text
+
+
 async def test_the_ledger_books_tool_results_under_their_name(living: Opens) -> None:
     life = await living("rules: [{rounds: [{tools: [{name: Note, input: {text: abc}}]}, {text: ok}]}]", tools=[NOTE])
     await life.ask("go")

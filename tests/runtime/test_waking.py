@@ -419,6 +419,23 @@ async def test_of_a_large_burst_the_newest_are_kept_with_their_payloads_and_the_
     assert (state.pending_wake_hints, state.coalesced_wake_hints, len(await life.turns())) == (0, 0, 2)
 
 
+async def test_large_payloads_come_in_several_ticks_and_none_is_lost(living: Opens) -> None:
+    life = await living()
+    life.model.hold()
+    message_id = await life.say("think")
+    await life.model.asked()
+    payloads = [f"{number} " + "x" * 100_000 for number in range(5)]
+    for payload in payloads:
+        await deliver(life, payload.encode(), source="ci")
+    life.model.release()
+    await life.settled(message_id)
+    await life.at_rest()
+    found = [[hint.body for hint in carried(tick)] for tick in await ticks(life)]
+    assert [len(bodies) for bodies in found] == [2, 2, 1]
+    assert [body for bodies in found for body in bodies] == [TextBody(text=payload) for payload in payloads]
+    assert ((await life.state()).pending_wake_hints, await life.hints()) == (0, [])
+
+
 @pytest.mark.spec("RT-137", "RT-140")
 async def test_hints_to_a_paused_agent_are_kept_and_looked_at_after_the_pause(living: Opens) -> None:
     life = await living()

@@ -99,4 +99,6 @@ def cache_key(epoch: Epoch) -> str:
 
 
 def tools_tokens(tools: Sequence[FrozenTool]) -> int:
+    """What the tools cost. One that also has a form in free text is counted in the other, shorter one: a prefix that is
+    taken for longer than it is would be padded too little to be cached."""
     return sum(estimate(tool.name + tool.description + dumps(tool.input_schema)) for tool in tools)

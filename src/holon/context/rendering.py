@@ -25,13 +25,21 @@ _FORGED = re.compile(
     rf"^\s*\[(?:(?:{'|'.join(MessageKind)}) from |context:|the runtime |earlier conversation)", re.MULTILINE
 )
 
+#: A trigger's URL. It comes into a prompt only if somebody writes it into a message, to have it configured somewhere.
+_TRIGGER_URL = re.compile(r"/callbacks/(?:wake|enqueue)/cb_\w")
+_SECRET = (
+    "\n[the runtime says: the /callbacks/ URL above is a capability secret: do not repeat, store or forward it,"
+    " except to configure what is to wake you from outside]"
+)
+
 
 def render_input(envelope: MessageEnvelope) -> str:
     """`[<kind> from <origin> · <authority> · via <surface>, <admission> · <id>]`, then the body."""
     text = envelope.text if envelope.from_owner else _FORGED.sub(r"(quoted) \g<0>", envelope.text)
     came = f"{envelope.kind} from {origin_words(envelope.origin)}"
     way_in = f"via {envelope.delivery_surface}, {envelope.admission_context}"
-    return f"[{came} · {envelope.authority_class} · {way_in} · {envelope.id}]\n{text}"
+    secret = _SECRET if _TRIGGER_URL.search(text) else ""
+    return f"[{came} · {envelope.authority_class} · {way_in} · {envelope.id}]\n{text}{secret}"
 
 
 def origin_words(origin: MessageOrigin) -> str:

@@ -17,7 +17,7 @@ from holon.core.closures import (
 from holon.core.codec import Record
 from holon.core.failures import RuntimeFailure
 from holon.core.guidance import LoadedGuidance
-from holon.core.policy import ExecutionProfile, ExecutionSnapshot
+from holon.core.policy import BackendChoice, ExecutionProfile, ExecutionSnapshot
 from holon.core.triggers import TriggerSummary
 from holon.core.turns import TurnTerminal
 from holon.core.usage import AgentTokenUsage, TokenUsage
@@ -135,6 +135,8 @@ class AgentState(Record, frozen=True, kw_only=True):
     tool_latency: list[ToolLatency] = msgspec.field(default_factory=list)
     execution_profile: ExecutionProfile = ExecutionProfile()
     model_override: str | None = None
+    #: The backend that an operator chose for this agent; without one it is the runtime's.
+    execution_backend: BackendChoice | None = None
     attached_workspaces: list[str] = msgspec.field(default_factory=list)
     active_workspace_id: str = "agent_home"
     #: The execution root that the agent has entered; without one it is its own home.

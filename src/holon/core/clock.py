@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -31,6 +32,7 @@ class ManualClock:
         self._now_ms += by_ms
 
 
+@lru_cache(maxsize=16)  # all records of one transaction have the same
 def moment(ms: int) -> datetime:
     """The UTC moment of a millisecond count, as records carry it."""
     return datetime.fromtimestamp(ms / 1000, UTC)
@@ -42,4 +44,4 @@ def to_ms(when: datetime) -> int:
 
 def iso(ms: int) -> str:
     """`2026-01-01T00:00:00.000Z`"""
-    return moment(ms).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
+    return f"{moment(ms - ms % 1000).isoformat()[:19]}.{ms % 1000:03d}Z"

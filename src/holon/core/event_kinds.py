@@ -176,6 +176,8 @@ class ToolExecuted(EventPayload, frozen=True, kw_only=True):
     status: str
     duration_ms: float
     summary: str
+    #: How many commands the call ran, if it runs commands: a batch is one call and several commands.
+    command_items: int | None = None
     error: str | None = None
     tool_error: dict[str, Any] | None = None
 
@@ -300,6 +302,17 @@ class AgentModelOverrideCleared(EventPayload, frozen=True, kw_only=True):
 
     model: str
     before: str
+    surface: str
+
+
+@event_kind("agent_backend_set", L.VERBOSE, C.RUNTIME)
+class AgentBackendSet(EventPayload, frozen=True, kw_only=True):
+    """The agent's commands run on another backend from the next one on; `backend` is what the choice comes to here."""
+
+    choice: str
+    before: str
+    backend: str
+    reason: str
     surface: str
 
 
@@ -448,17 +461,58 @@ class WorkspaceUsed(EventPayload, frozen=True, kw_only=True):
     workspace_id: str
     execution_root: str
     mode: str
+    #: Through which surface an operator said so; none: the agent chose it.
+    surface: str | None = None
 
 
 @event_kind("workspace_detached", L.VERBOSE, C.WORKSPACE)
 class WorkspaceDetached(EventPayload, frozen=True, kw_only=True):
     workspace_id: str
+    surface: str
+
+
+@event_kind("workspace_lost", L.INFO, C.WORKSPACE)
+class WorkspaceLost(EventPayload, frozen=True, kw_only=True):
+    """The folder that the agent worked in is gone; it goes on in `execution_root`."""
+
+    workspace_id: str
+    execution_root: str
+    lost: str
 
 
 @event_kind("worktree_created", L.VERBOSE, C.WORKSPACE)
 class WorktreeCreated(EventPayload, frozen=True, kw_only=True):
     path: str
     branch: str
+
+
+@event_kind("worktree_auto_cleaned_up", L.VERBOSE, C.WORKSPACE)
+class WorktreeCleanedUp(EventPayload, frozen=True, kw_only=True):
+    """A task's worktree is gone, with its branch: all that was in it exists elsewhere, or a person gave it up."""
+
+    task_id: str
+    path: str
+    branch: str
+    discarded: bool = False
+
+
+@event_kind("worktree_retained_for_review", L.INFO, C.WORKSPACE)
+class WorktreeRetained(EventPayload, frozen=True, kw_only=True):
+    """A task's worktree holds what exists nowhere else. It is kept until a person has looked."""
+
+    task_id: str
+    path: str
+    branch: str
+    reason: str
+    changed_files: int = 0
+
+
+@event_kind("worktree_auto_cleanup_failed", L.INFO, C.WORKSPACE)
+class WorktreeCleanupFailed(EventPayload, frozen=True, kw_only=True):
+    task_id: str
+    path: str
+    branch: str
+    reason: str
 
 
 @event_kind("task_reattached", L.VERBOSE, C.TASK)

@@ -9,26 +9,35 @@ bits.
 from __future__ import annotations
 
 import os
+import random
 import time
+from functools import lru_cache
 from itertools import count
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: sorts like the number it encodes
 _TIME_CHARS, _TAIL_CHARS = 10, 12
 _RANDOM_BITS, _COUNTER_MASK = 40, (1 << 20) - 1
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]  # ten bits a look-up
+_random = random.Random()  # begins with the system's randomness, in each process anew
+os.register_at_fork(after_in_child=_random.seed)
 _counter = count(int.from_bytes(os.urandom(3), "big"))  # `next` on it is atomic: no lock is needed
 
 
 def new_id(prefix: str, now_ms: int | None = None) -> str:
     """A fresh id such as `msg_01k9x0c7vqz3…`; `now_ms` is the caller's clock where it has one."""
     moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    tail = (next(_counter) & _COUNTER_MASK) << _RANDOM_BITS | int.from_bytes(os.urandom(5), "big")
-    return f"{prefix}_{_encode(moment, _TIME_CHARS)}{_encode(tail, _TAIL_CHARS)}"
+    tail = (next(_counter) & _COUNTER_MASK) << _RANDOM_BITS | _random.getrandbits(_RANDOM_BITS)
+    return f"{prefix}_{_time(moment)}{_encode(tail, _TAIL_CHARS)}"
 
 
 def first_id(prefix: str, now_ms: int) -> str:
     """Sorts at or before every id of this moment or later, and after every earlier one: the edge of a range."""
     return f"{prefix}_{_encode(max(0, now_ms), _TIME_CHARS)}"
+
+
+@lru_cache(maxsize=16)  # ids of one transaction share their time
+def _time(moment: int) -> str:
+    return _encode(moment, _TIME_CHARS)
 
 
 def _encode(number: int, width: int) -> str:

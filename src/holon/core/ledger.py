@@ -86,18 +86,18 @@ def by_section(sections: dict[str, int], buckets: InputBuckets) -> dict[str, Inp
     if not estimated:
         return {}
     shares: dict[str, InputBuckets] = {}
-    passed, position = 0, 0
+    read_end, total = buckets.read, buckets.total
+    written_end = read_end + buckets.written
+    passed = position = 0
+    read = cached = 0  # how much of what came before was read from the cache, and how much was read or written
     for name, tokens in sections.items():
         passed += tokens
-        end = buckets.total * passed // estimated
+        end = total * passed // estimated
+        now_read, now_cached = min(end, read_end), min(end, written_end)
         shares[name] = InputBuckets(
-            read=_overlap(position, end, 0, buckets.read),
-            written=_overlap(position, end, buckets.read, buckets.read + buckets.written),
-            fresh=_overlap(position, end, buckets.read + buckets.written, buckets.total),
+            read=now_read - read,
+            written=(now_cached - now_read) - (cached - read),
+            fresh=(end - now_cached) - (position - cached),
         )
-        position = end
+        position, read, cached = end, now_read, now_cached
     return shares
-
-
-def _overlap(start: int, end: int, low: int, high: int) -> int:
-    return max(0, min(end, high) - max(start, low))

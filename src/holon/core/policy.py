@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from holon.core.codec import Record
 
@@ -11,6 +12,25 @@ class Guarantee(StrEnum):
     HARD_ENFORCED = "hard_enforced"
     RUNTIME_SHAPED = "runtime_shaped"
     NOT_ENFORCED = "not_enforced"
+
+
+class BackendChoice(StrEnum):
+    """What an operator may choose for an agent."""
+
+    #: The sandbox where it works, else the host.
+    AUTO = "auto"
+    HOST_LOCAL = "host_local"
+    #: The sandbox or nothing.
+    SANDBOXED = "sandboxed"
+
+
+class BackendState(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """On which backend an agent's next command runs, who chose that, and what it comes to here, in words."""
+
+    source: Literal["runtime_default", "agent_override"]
+    choice: BackendChoice
+    effective: str
+    reason: str
 
 
 class ExecutionProfile(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -59,3 +79,4 @@ class ExecutionSnapshot(Record, frozen=True, kw_only=True):
     cwd: str
     execution_root_id: str | None = None
     projection_kind: str | None = None
+    backend: BackendState | None = None

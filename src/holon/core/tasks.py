@@ -110,6 +110,12 @@ class TaskRecord(Record, frozen=True, kw_only=True):
     recovery: Recovery | None = None
 
 
+def has_worktree(task: TaskRecord) -> bool:
+    """Whether a worktree that the task owns may still be on disk: in use, or kept for review."""
+    worktree: dict[str, Any] | None = (task.detail or {}).get("worktree")
+    return worktree is not None and worktree.get("cleanup_status") not in ("removed", "already_removed")
+
+
 class CommandTaskDetail(Record, frozen=True, kw_only=True):
     """`TaskRecord.detail` of a command: where it is, and from its end on what can be said without its files."""
 
@@ -192,6 +198,7 @@ class TaskStatusSnapshot(Record, frozen=True, kw_only=True):
     summary: str | None = None
     parent_message_id: str | None = None
     command: CommandTaskStatusSnapshot | None = None
+    workspace_mode: WorkspaceMode | None = None
     child_agent_id: str | None = None
     child_supervision: ChildSupervision | None = None
     #: What the parent sees of its child: phase, waits, newest briefs.

@@ -36,6 +36,8 @@ class Transition(StrEnum):
     TASK_START = "task.start"
     TASK_END = "task.end"
     TASK_CHANGE = "task.change"
+    WORKTREE_NOTE = "worktree.note"
+    WORKTREE_CLEARED = "worktree.cleared"
     RUN_ABORT = "run.abort"
     WATCHDOG = "watchdog.notice"
     RETENTION = "retention.apply"

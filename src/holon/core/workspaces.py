@@ -126,10 +126,16 @@ class TaskWorktree(Record, frozen=True, kw_only=True):
     worktree_path: str
     worktree_branch: str
     base_commit: str
+    #: The first of them; `changed_file_count` says how many there are.
     changed_files: list[str] = msgspec.field(default_factory=list)
+    changed_file_count: int = 0
+    #: What git counts of the changes, against the commit that it began with.
+    diff_stat: str | None = None
     cleanup_status: CleanupStatus = CleanupStatus.PENDING
     #: Why it was kept, or what failed.
     cleanup_reason: str | None = None
+    #: Where the repository keeps its data: asked instead of the worktree, which its agent can write.
+    common_dir: str | None = None
 
     @property
     def retained_for_review(self) -> bool:

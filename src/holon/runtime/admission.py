@@ -5,8 +5,8 @@ What is admitted is durable: the id is handed out after the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -92,19 +92,33 @@ class Admitted(Record, frozen=True, kw_only=True, omit_defaults=False):
     duplicate: bool = False
 
 
+class Work(Protocol):
+    """Who gives agents something to do."""
+
+    def kick(self, agent_id: str) -> None: ...
+    def expect(self, agent_id: str) -> bool: ...
+
+
 class Inbox:
     """Admission for everything outside a transaction of the runtime."""
 
-    def __init__(self, store: Store, limits: Limits, default_agent_id: str, kick: Callable[[str], None]) -> None:
-        self._store, self._limits, self._default, self._kick = store, limits, default_agent_id, kick
+    def __init__(self, store: Store, limits: Limits, default_agent_id: str, work: Work) -> None:
+        self._store, self._limits, self._default, self._work = store, limits, default_agent_id, work
 
     async def admit(self, admission: Admission) -> Admitted:
         agent_id = admission.agent_id or self._default
         check(admission, self._limits)
+        expected = False
+
+        def expect(_admitted: Admitted) -> None:
+            nonlocal expected
+            expected = self._work.expect(agent_id)
+
         admitted = await self._store.write(
-            lambda tx: admit(tx, agent_id, admission, self._limits), at=Transition.MESSAGE_ADMIT
+            lambda tx: admit(tx, agent_id, admission, self._limits), at=Transition.MESSAGE_ADMIT, meanwhile=expect
         )
-        self._kick(agent_id)
+        if not expected:
+            self._work.kick(agent_id)
         return admitted
 
 

@@ -6,7 +6,7 @@ the agent rests. A turn that a failed worker left open comes before all of these
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from holon.core.event_kinds import (
 from holon.core.ids import new_id
 from holon.core.limits import Limits
 from holon.core.messages import DeliverySurface, MessageEnvelope, MessageKind, QueueStatus, SystemOrigin
+from holon.core.models import Prices
 from holon.core.transcripts import TranscriptEntry, TranscriptKind
 from holon.core.transitions import Transition
 from holon.core.turns import Turn, TurnPhase
@@ -43,6 +44,7 @@ from holon.store import Tx, agents, calls, queue, transcript, turns
 from holon.store.agents import StoredAgent
 from holon.store.queue import Claimed
 
+FREE = Prices()
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
@@ -63,6 +65,9 @@ class Begun:
 class Reduced:
     """The message was settled without a model; there may be more."""
 
+    #: The parent that was told of it, where this was the end of a child's work.
+    told: str | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -82,6 +87,9 @@ class LeftOpen:
 class AtRest:
     """Nothing to do."""
 
+    #: The parent that was told of it, where this was the end of a child's work.
+    told: str | None = None
+
 
 Beginning = Begun | Reduced | Held | LeftOpen | AtRest
 
@@ -96,7 +104,8 @@ class Assembly:
     tools: Sequence[ToolSpec]
     sections: Sequence[Section]
     padding: PaddingMode = PaddingMode.AUTO
-    offer: Offer = NOTHING
+    #: What may stand in the prompt beside the sections, as far as it is read from the store.
+    offer: Callable[[Tx], Offer] = lambda _: NOTHING
     opened: Opened | None = None
 
 
@@ -109,21 +118,26 @@ def begin(tx: Tx, agent_id: str, *, limits: Limits, assembly: Assembly) -> Begin
     if held(stored.state):
         return AtRest()
     if stored.counters.pending == 0:
-        return _look_around(tx, stored.state, limits)
+        return _look_around(tx, stored, limits)
     run_id = new_id("run", tx.now_ms)
-    claimed = _claim(tx, stored, run_id, limits)
+    prices = assembly.models.card(stored.state.model_override or assembly.model_default).prices
+    claimed = _claim(tx, stored, run_id, limits, pays=prices != FREE)
     if isinstance(claimed, Held):
         return claimed
     state = msgspec.structs.replace(stored.state, held_by=None)
     return _decide(tx, stored._replace(state=state), claimed, run_id, limits, assembly)
 
 
-def _look_around(tx: Tx, state: AgentState, limits: Limits) -> Beginning:
+def _look_around(tx: Tx, stored: StoredAgent, limits: Limits) -> Beginning:
     """An awake agent without messages falls asleep, unless hints wait: then their tick is the next message."""
-    tx.at = Transition.IDLE_DECIDE
+    tx.at, state = Transition.IDLE_DECIDE, stored.state
     if state.status is AgentStatus.AWAKE_IDLE:
         state = rest(tx, state, 0, limits, reason="nothing to do")
-    return Reduced() if state.status is AgentStatus.AWAKE_IDLE else AtRest()
+    return Reduced() if state.status is AgentStatus.AWAKE_IDLE else AtRest(_told(stored, state))
+
+
+def _told(stored: StoredAgent, after: AgentState) -> str | None:
+    return stored.identity.parent_agent_id if after.status is AgentStatus.STOPPED else None
 
 
 def _decide(
@@ -159,8 +173,8 @@ def _decide(
     if decision.kind is not SchedulerDecisionKind.START_MODEL_TURN:
         tx.at = Transition.MESSAGE_REDUCE
         queue.settle(tx, envelope.id, QueueStatus.PROCESSED)
-        rest(tx, state, stored.counters.pending - 1, limits, reason=f"{envelope.kind} needed no turn")
-        return Reduced()
+        state = rest(tx, state, stored.counters.pending - 1, limits, reason=f"{envelope.kind} needed no turn")
+        return Reduced(_told(stored, state))
     return _open_turn(tx, stored._replace(state=state), claimed, run_id, assembly)
 
 
@@ -177,7 +191,7 @@ def _open_turn(tx: Tx, stored: StoredAgent, claimed: Claimed, run_id: str, assem
         assembly.sections,
         assembly.tools,
         assembly.padding,
-        assembly.offer,
+        assembly.offer(tx),
         assembly.opened,
     )
     state, window = prepared.state, prepared.window
@@ -212,7 +226,7 @@ def _open_turn(tx: Tx, stored: StoredAgent, claimed: Claimed, run_id: str, assem
             round=1,
             duration_ms=0.0,
             item_count=len(window.entries) + len(added),
-            rendered_tokens=prepared.prompt.epoch.head_tokens + window.tokens + sum(tokens_of(e.item) for e in added),
+            rendered_tokens=prepared.prompt.head_tokens + window.tokens + sum(tokens_of(e.item) for e in added),
         ),
         message_id=envelope.id,
         turn_id=turn.id,
@@ -276,12 +290,12 @@ def continuation_event(resolution: ContinuationResolution) -> ContinuationResolv
     )
 
 
-def _claim(tx: Tx, stored: StoredAgent, run_id: str, limits: Limits) -> Claimed | Held:
+def _claim(tx: Tx, stored: StoredAgent, run_id: str, limits: Limits, *, pays: bool) -> Claimed | Held:
     """The next message that no limit holds back."""
     state = stored.state
     if (until := _hourly_hold(tx, state, limits)) is not None:
         return _hold(tx, state, "turns_per_hour", limits.turns_per_hour, until)
-    if (spent := _daily_hold(tx, state, limits)) is not None:
+    if (spent := _daily_hold(tx, state, limits, pays=pays)) is not None:
         return _hold(tx, state, *spent, _tomorrow(tx.now_ms))
     used_up = state.run_budget is not None and state.run_budget.left == 0
     if state.self_turns < limits.self_turns_free and not used_up:
@@ -327,16 +341,15 @@ def _hourly_hold(tx: Tx, state: AgentState, limits: Limits) -> int | None:
     return began + HOUR_MS
 
 
-def _daily_hold(tx: Tx, state: AgentState, limits: Limits) -> tuple[str, float] | None:
-    """The daily limit that is used up, if one is: sums by day are kept, so this reads a few rows."""
-    if state.last_call_at is None:
-        return None
-    tokens, nanodollars = calls.spent_today(tx, state.id)
+def _daily_hold(tx: Tx, state: AgentState, limits: Limits, *, pays: bool) -> tuple[str, float] | None:
+    """The daily limit that is used up, if one is: sums by day are kept, so this reads a few rows. What all agents have
+    spent holds only those whose model costs something."""
+    tokens, nanodollars = calls.spent_today(tx, state.id) if state.last_call_at else (0, 0)
     if tokens >= limits.tokens_per_agent_day:
         return "tokens_per_agent_day", limits.tokens_per_agent_day
     if nanodollars >= limits.dollars_per_agent_day * 1e9:
         return "dollars_per_agent_day", limits.dollars_per_agent_day
-    if nanodollars and calls.spent_today(tx)[1] >= limits.dollars_per_day * 1e9:
+    if pays and calls.spent_today(tx)[1] >= limits.dollars_per_day * 1e9:
         return "dollars_per_day", limits.dollars_per_day
     return None
 

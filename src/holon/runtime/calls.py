@@ -24,14 +24,12 @@ def add_results(tx: Tx, turn: Turn, calls: list[ToolCall]) -> WindowItem:
     results = [
         ToolResultBlock(tool_use_id=call.call_id, content=call.result or "", is_error=call.is_error) for call in calls
     ]
+    errors = [{} if call.error is None else {"error": call.error} for call in calls]
     seq = transcript.append(
         tx,
         turn.agent_id,
         TranscriptKind.TOOL_RESULTS,
-        {
-            "results": to_plain(results),
-            "errors": {call.call_id: call.error for call in calls if call.error is not None},
-        },
+        {"results": [{**result, **error} for result, error in zip(to_plain(results), errors, strict=True)]},
         turn_id=turn.id,
         round_=turn.round,
         message_id=turn.message_id,

@@ -8,23 +8,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from holon.core.errors import Fenced, HolonError, StoreUnavailable
 from holon.core.limits import Limits
 from holon.core.transitions import Transition
 from holon.core.turns import Turn
 from holon.runtime.beginning import Assembly, AtRest, Beginning, Begun, Held, LeftOpen, Reduced, begin
-from holon.runtime.recovery import resume, suspend, take_up_again
+from holon.runtime.recovery import resume, set_aside, suspend, take_up_again
 from holon.runtime.rounds import used_in
 from holon.runtime.turn import LiveTurn, TurnDriver
 from holon.runtime.windows import Windows
-from holon.store import Store, calls
+from holon.store import Store, agents, calls
 from holon.tools.registry import ToolRegistry
 
 log = logging.getLogger("holon.dispatcher")
 
-RETRY_S = 1.0
+#: After a failure, and twice as long after each that follows.
+RETRY_S = 0.5
+RETRY_AT_MOST_S = 60.0
 
 
 class Dispatcher:
@@ -35,7 +38,7 @@ class Dispatcher:
         registry: ToolRegistry,
         windows: Windows,
         limits: Limits,
-        assemble: Callable[[str], Assembly],
+        assemble: Callable[[str], Awaitable[Assembly]],
         on_fenced: Callable[[], None],
     ) -> None:
         self._store, self._driver, self._registry, self._windows = store, driver, registry, windows
@@ -43,8 +46,12 @@ class Dispatcher:
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
+        #: How often in a row the worker of an agent has failed.
+        self._stumbles: dict[str, int] = {}
         self._slots = asyncio.Semaphore(limits.concurrent_turns)
         self._closing = False
+        #: Called where a child may have come to its end: its parent was told, or there is something to clear first.
+        self.child_rested: Callable[[], None] = lambda: None
         #: The turns that run now, by agent.
         self.live: dict[str, LiveTurn] = {}
 
@@ -56,6 +63,14 @@ class Dispatcher:
             self._again.add(agent_id)
         else:
             self._start(agent_id, None)
+
+    def expect(self, agent_id: str) -> bool:
+        """A message for this agent is on its way to the disk. If the agent has worked lately its worker starts at
+        once: whatever it writes comes behind the message. False if it has not; then `kick` is still due."""
+        if agent_id not in self._windows:
+            return False
+        self.kick(agent_id)
+        return True
 
     def take_up(self, turn: Turn) -> None:
         """Goes on with a turn that an earlier process left open, then with the agent's queue."""
@@ -97,7 +112,8 @@ class Dispatcher:
             self._wake_at(agent_id, RETRY_S)
         except Exception:
             log.exception("the worker of agent %s failed", agent_id)
-            self._wake_at(agent_id, RETRY_S)
+            stumbles = self._stumbles[agent_id] = self._stumbles.get(agent_id, 0) + 1
+            self._wake_at(agent_id, min(RETRY_S * 2 ** min(stumbles - 1, 10), RETRY_AT_MOST_S))
         finally:
             self.live.pop(agent_id, None)
             self._workers.pop(agent_id, None)
@@ -110,9 +126,12 @@ class Dispatcher:
             self._again.discard(agent_id)
             at_rest = False
             async with self._slots:
-                beginning = await self._begin(agent_id)
-                if isinstance(beginning, Begun):
-                    at_rest = await self._drive(agent_id, beginning)
+                beginning, live = await self._begin(agent_id)
+                if live is not None:
+                    await self._run(agent_id, live)
+                    at_rest = live.at_rest
+            if isinstance(beginning, Reduced | AtRest) and beginning.told is not None:
+                self._tell(beginning.told)
             match beginning:
                 case Begun() if at_rest and agent_id not in self._again:
                     return
@@ -128,18 +147,48 @@ class Dispatcher:
                     if agent_id not in self._again:
                         return
 
-    async def _begin(self, agent_id: str) -> Beginning:
-        assembly = self._assemble(agent_id)
+    async def _begin(self, agent_id: str) -> tuple[Beginning, LiveTurn | None]:
+        """What is to do, and the turn, if one has begun. Its first request is made while the disk is at work."""
+        assembly = await self._assemble(agent_id)
+        live: LiveTurn | None = None
+
+        def enliven(beginning: Beginning) -> None:
+            nonlocal live
+            if isinstance(beginning, Begun) and live is None:
+                live = self._enliven(beginning)
+
+        try:
+            beginning = await self._store.write(
+                lambda tx: begin(tx, agent_id, limits=self._limits, assembly=assembly),
+                at=Transition.TURN_BEGIN,
+                meanwhile=enliven,
+            )
+        except BaseException as error:
+            self._windows.forget(agent_id)  # it may have grown by what is not on disk
+            recoverable = isinstance(error, Exception) and not isinstance(error, Fenced | StoreUnavailable)
+            if not recoverable or not await self._gave_up(agent_id, error):
+                raise
+            return Reduced(), None
+        self._stumbles.pop(agent_id, None)
+        enliven(beginning)
+        return beginning, live
+
+    async def _gave_up(self, agent_id: str, error: BaseException) -> bool:
+        """Whether the message that cannot be begun was set aside: after as many attempts as a crashing turn gets."""
+        attempts = self._stumbles.get(agent_id, 0) + 1
+        if attempts < self._limits.crash_attempts:
+            return False
+        log.error("agent %s: a message is set aside, it could not be begun: %r", agent_id, error)
         return await self._store.write(
-            lambda tx: begin(tx, agent_id, limits=self._limits, assembly=assembly), at=Transition.TURN_BEGIN
+            lambda tx: set_aside(tx, agent_id, attempts, error), at=Transition.MESSAGE_REDUCE
         )
 
-    async def _drive(self, agent_id: str, begun: Begun) -> bool:
-        """Drives a turn to its end; whether its agent is known to have nothing more to do."""
+    def _enliven(self, begun: Begun) -> LiveTurn:
         live = LiveTurn(begun.turn, begun.envelope, begun.stored.identity, begun.window, begun.prompt, [])
         self._driver.grow(live, begun.added)
-        await self._run(agent_id, live)
-        return live.at_rest
+        with suppress(Exception):  # the round makes it again, and fails where a failure ends the turn
+            self._driver.prepare(live)
+        return live
 
     async def _resume(self, turn: Turn) -> None:
         async with self._slots:
@@ -158,14 +207,21 @@ class Dispatcher:
         taken = await self._store.write(lambda tx: take_up_again(tx, turn, self._limits), at=Transition.TURN_RESUME)
         if taken is not None:
             await self._resume(taken)
+        elif (stored := await self._store.read(lambda tx: agents.get(tx, turn.agent_id))) is not None:
+            self._tell(stored.identity.parent_agent_id)
 
     async def _run(self, agent_id: str, live: LiveTurn) -> None:
         live.progress_at = time.monotonic()
         self.live[agent_id] = live
         await self._driver.drive(live)
         self.live.pop(agent_id, None)
-        if live.identity.parent_agent_id is not None:  # a child whose work is done has told its parent
-            self.kick(live.identity.parent_agent_id)
+        self._tell(live.identity.parent_agent_id)
+
+    def _tell(self, parent_id: str | None) -> None:
+        """A child may have come to its end: then a result waits for its parent, or is brought when all is cleared."""
+        if parent_id is not None:
+            self.kick(parent_id)
+            self.child_rested()
 
     def _wake_at(self, agent_id: str, in_s: float) -> None:
         if (earlier := self._alarms.pop(agent_id, None)) is not None:

@@ -25,13 +25,14 @@ class _Seen(NamedTuple):
 class Guiding:
     def __init__(self, agents_dir: Path) -> None:
         self._agents_dir = agents_dir
+        self._homes: dict[str, Path] = {}
         self._seen: dict[tuple[Path, GuidanceScope], _Seen] = {}
         self._remembered: dict[Path, tuple[tuple[tuple[int, int, int] | None, ...], list[Section]]] = {}
 
     def sections(self, agent_id: str, workspace_anchor: Path | None = None) -> list[Section]:
         """What stands in front of this agent's conversation."""
         agent, workspace = self._load(agent_id, workspace_anchor)
-        return [*POLICY, *guidance_sections(agent, workspace), *self._memory(self._agents_dir / agent_id)]
+        return [*POLICY, *guidance_sections(agent, workspace), *self._memory(self._home(agent_id))]
 
     def sources(self, agent_id: str, workspace_anchor: Path | None = None) -> LoadedGuidance:
         agent, workspace = self._load(agent_id, workspace_anchor)
@@ -40,14 +41,21 @@ class Guiding:
         )
 
     def _load(self, agent_id: str, anchor: Path | None) -> tuple[Guidance | None, Guidance | None]:
-        home = self._agents_dir / agent_id
+        home = self._home(agent_id)
         agent = self._look(home, GuidanceScope.AGENT)
         # One directory that is both home and workspace is loaded once, under the scope of the agent.
         workspace = self._look(anchor, GuidanceScope.WORKSPACE) if anchor and anchor != home else None
         return agent, workspace
 
+    def _home(self, agent_id: str) -> Path:
+        if agent_id not in self._homes:
+            if len(self._homes) >= CAPACITY:
+                self._homes.clear()
+            self._homes[agent_id] = self._agents_dir / agent_id
+        return self._homes[agent_id]
+
     def _memory(self, home: Path) -> list[Section]:
-        stamp = tuple(_stamp(home / name) for name, _, _ in MEMORY_FILES)
+        stamp = tuple(_stamp(f"{home}/{name}") for name, _, _ in MEMORY_FILES)
         remembered = self._remembered.get(home)
         if remembered is None or remembered[0] != stamp:
             if len(self._remembered) >= CAPACITY:
@@ -56,7 +64,7 @@ class Guiding:
         return remembered[1]
 
     def _look(self, root: Path, scope: GuidanceScope) -> Guidance | None:
-        stamp = tuple(_stamp(root / name) for name in _NAMES)
+        stamp = tuple(_stamp(f"{root}/{name}") for name in _NAMES)
         seen = self._seen.get((root, scope))
         if seen is None or seen.stamp != stamp:
             if len(self._seen) >= CAPACITY:
@@ -65,7 +73,7 @@ class Guiding:
         return seen.guidance
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _stamp(path: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
     except OSError:

@@ -29,6 +29,7 @@ from holon.runtime.admission import Admission, Inbox, admit
 from holon.runtime.beginning import Assembly
 from holon.runtime.children import Children
 from holon.runtime.command_tasks import CommandTasks
+from holon.runtime.confinement import Confinement
 from holon.runtime.directory import Directory
 from holon.runtime.dispatcher import Dispatcher
 from holon.runtime.following import Following
@@ -36,15 +37,17 @@ from holon.runtime.guiding import Guiding
 from holon.runtime.hands import Hands
 from holon.runtime.housing import Housing
 from holon.runtime.inspection import Inspection
+from holon.runtime.isolation import Isolation
 from holon.runtime.keeping import Keeping
 from holon.runtime.lifecycle import Lifecycle
 from holon.runtime.modelling import Modelling
 from holon.runtime.overseeing import Overseer
 from holon.runtime.pricing import Pricing
-from holon.runtime.pulse import Pulse
+from holon.runtime.pulse import Errands, Pulse
 from holon.runtime.recovery import Recovered, recover
 from holon.runtime.settings import Settings
 from holon.runtime.skilling import Skilling
+from holon.runtime.supervising import archive_orphans
 from holon.runtime.timers import Timers
 from holon.runtime.triggers import Triggers, load_secret
 from holon.runtime.turn import TurnDriver
@@ -90,11 +93,21 @@ class Host:
         )
         self.guiding = Guiding(settings.agents_dir)
         secrets = [settings.control_token] if settings.control_token else []
-        self.housing = Housing(store, settings.home, settings.backend, secrets)
-        self.views = Views(store, settings, self.guiding, self.housing)
-        self.agents = Directory(store, settings.agents_dir, default, self._kick)
-        self.children = Children(self.agents, self.views, settings.agents_dir, limits, store.clock.now_ms)
+        self.confinement = Confinement(store, settings.backend, default, settings.execution)
         self.commands = CommandTasks(store, CommandRunner(settings.home / "run"), limits, self._kick)
+        self.isolation = Isolation(store, self.commands, limits, self._kick)
+        self.housing = Housing(store, settings.home, self.confinement, self.isolation, secrets)
+        self.views = Views(store, settings, self.guiding, self.housing)
+        self.agents = Directory(store, settings.agents_dir, default, self._kick, settings.user_home)
+        self.children = Children(
+            self.agents,
+            self.views,
+            self.housing,
+            self.isolation,
+            settings.agents_dir,
+            limits,
+            store.clock.now_ms,
+        )
         hands = self._hands = Hands(
             store,
             self.housing,
@@ -103,8 +116,16 @@ class Host:
             settings.default_tool_output_tokens,
             settings.max_tool_output_tokens,
         )
-        self.overseer = Overseer(store, self.commands, limits, self._kick, self._abort_live)
-        self.skills = Skilling(store, self.models, settings.agents_dir, default, settings.skills, settings.user_home)
+        self.overseer = Overseer(store, self.commands, self.isolation, limits, self._kick, self._abort_live)
+        self.skills = Skilling(
+            store,
+            self.models,
+            settings.agents_dir,
+            default,
+            settings.skills,
+            settings.user_home,
+            self.housing.anchor_of,
+        )
         hands.notice = self.skills.notice
         self.registry = ToolRegistry.of(
             [
@@ -125,14 +146,16 @@ class Host:
         self.dispatcher = Dispatcher(
             store, driver, self.registry, self._windows, limits, self._assemble, self._lost_the_home
         )
+        self.dispatcher.child_rested = self.isolation.look
         kick = self.dispatcher.kick
-        self.retention = Keeping(store, settings.retention)
-        self.inbox = Inbox(store, limits, default, kick)
+        self.retention = Keeping(store, settings.retention, settings.agents_dir)
+        self.inbox = Inbox(store, limits, default, self.dispatcher)
         self.lifecycle = Lifecycle(store, limits, default, self.dispatcher)
         self.waking = Waking(store, limits, default, kick)
         self.triggers = Triggers(store, limits, default, kick, load_secret(settings.secret_path), self.base_url)
         self.events = Following(store, default)
-        self.pulse = Pulse(store, self.dispatcher, self.agents, self.retention, limits, self._note_problem)
+        errands: list[Errands] = [self.agents, self.isolation]
+        self.pulse = Pulse(store, self.dispatcher, errands, self.retention, limits, self._note_problem)
         self.timers = Timers(store, default, self.pulse.changed, limits)
         self.pricing = Pricing(store, self.models)
         self.modelling = Modelling(store, settings, self.providers, self.models)
@@ -170,7 +193,9 @@ class Host:
         """Leaves every open turn where it stands, on disk; the next start takes it up."""
         await self.pulse.close()
         await self.dispatcher.close()
+        await self.isolation.close()
         await self.commands.close()
+        self.housing.close()
         self.events.close()
         await self.providers.close()
         self.store.close()
@@ -210,12 +235,15 @@ class Host:
     async def request_shutdown(self, surface: str) -> None:
         """Ends this process, not its agents: they go on at the next start."""
         event = ShutdownRequested(surface=surface)
-        await self.store.write(lambda tx: tx.emit(RUNTIME_SCOPE, event), at=Transition.AUDIT)
-        self.shutdown_requested.set()
+        try:
+            await self.store.write(lambda tx: tx.emit(RUNTIME_SCOPE, event), at=Transition.AUDIT)
+        finally:  # also with a disk that takes nothing more
+            self.shutdown_requested.set()
 
     async def _start(self) -> None:
         self.events.start()
         recovered = await self.store.write(self._recover, at=Transition.HOST_RECOVER)
+        await self.agents.tidy()
         await self.agents.ensure_default()
         await self._hands.recover()
         await self.commands.recover()
@@ -223,9 +251,11 @@ class Host:
             self.dispatcher.take_up(turn)
         for agent_id in recovered.ready:
             self.dispatcher.kick(agent_id)
+        await self.isolation.end_orphans()
         self.pulse.start()
 
     def _recover(self, tx: Tx) -> Recovered:
+        archive_orphans(tx)
         recovered = recover(tx, self.settings.limits)
         activations.restore(tx)
         tx.emit(
@@ -239,16 +269,16 @@ class Host:
         )
         return recovered
 
-    def _assemble(self, agent_id: str) -> Assembly:
+    async def _assemble(self, agent_id: str) -> Assembly:
         """What the agent's next turn is made with. Files are looked at here, outside of any transaction."""
         return Assembly(
             windows=self._windows,
             models=self.models,
             model_default=self.settings.model_default,
-            tools=self._tools,
+            tools=self.confinement.offered(agent_id, self._tools),
             sections=self.guiding.sections(agent_id, self.housing.anchor_of(agent_id)),
             padding=self.settings.padding,
-            offer=self.skills.offer(agent_id),
+            offer=await self.skills.offer(agent_id),
             opened=self.skills.opened,
         )
 

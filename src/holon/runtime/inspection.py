@@ -6,7 +6,7 @@ with the chain that the ledger kept: so what is shown is what was sent, or it sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -104,7 +104,7 @@ class Inspection:
         self,
         store: Store,
         views: Views,
-        assemble: Callable[[str], Assembly],
+        assemble: Callable[[str], Awaitable[Assembly]],
         caches: Callable[[str], bool],
         default_agent_id: str,
     ) -> None:
@@ -115,7 +115,7 @@ class Inspection:
         """The prompt of the next turn, or of a call in the ledger."""
         target = agent_id or self._default
         summary = await self._views.summary(target)
-        assembly, cached = self._assemble(target), self._caches(summary.model.effective_model)
+        assembly, cached = await self._assemble(target), self._caches(summary.model.effective_model)
         return await self._store.read(
             lambda tx: (
                 _next(tx, summary, assembly, text=text, cached=cached)
@@ -158,7 +158,7 @@ def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool, cach
     card = assembly.models.card(summary.model.effective_model)
     window = Windows().find(tx, stored).window  # from the store: the one in memory grows while this is read
     prompt = load_prompt(tx, state, window) if state.epoch else None
-    reason = why_open(state, window, prompt, card, tx.now_ms)
+    reason = why_open(state, window, prompt, card, tx.now_ms, assembly.tools)
     if reason is not None:
         plan = plan_epoch(
             state,
@@ -170,7 +170,7 @@ def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool, cach
             assembly.padding,
             reason,
             tx.now_ms,
-            assembly.offer,
+            assembly.offer(tx),
         )
         epoch, items, prompt = plan.epoch, list(plan.kept.entries), Prompt(plan.epoch, head_chain(plan.epoch))
     else:
@@ -178,7 +178,7 @@ def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool, cach
         epoch, items = prompt.epoch, list(window.entries)
         items += [
             WindowItem(0, UserText(text=delta.text), opens_turn=False, source="deltas")
-            for delta in missing_deltas(state, epoch, assembly.sections, assembly.offer)
+            for delta in missing_deltas(state, epoch, assembly.sections, assembly.offer(tx))
         ]
     chain = chain_of(epoch, items)
     warm = (
@@ -189,7 +189,9 @@ def _next(tx: Tx, summary: AgentSummary, assembly: Assembly, *, text: bool, cach
     )
     total, sent = sum(chain.tokens.values()), sum(link.tokens for link in chain.links[: prompt.sent_blocks])
     buckets = expected_buckets(card, total, sent, warm=warm) if cached else InputBuckets(fresh=total)
-    return _view(summary, assembly, epoch, items, chain, buckets, card, text=text, last=last, opens=reason is not None)
+    return _view(
+        tx, summary, assembly, epoch, items, chain, buckets, card, text=text, last=last, opens=reason is not None
+    )
 
 
 def _past(tx: Tx, summary: AgentSummary, assembly: Assembly, number: int, *, text: bool) -> PromptView:
@@ -198,11 +200,14 @@ def _past(tx: Tx, summary: AgentSummary, assembly: Assembly, number: int, *, tex
     epoch, window = stored_request(tx, call)
     chain = chain_of(epoch, window.entries)
     card = assembly.models.card(call.model_ref)
-    view = _view(summary, assembly, epoch, window.entries, chain, call.buckets, card, text=text, last=newest, call=call)
+    view = _view(
+        tx, summary, assembly, epoch, window.entries, chain, call.buckets, card, text=text, last=newest, call=call
+    )
     return msgspec.structs.replace(view, verification=verify(tx, call, epoch, window, chain))
 
 
 def _view(
+    tx: Tx,
     summary: AgentSummary,
     assembly: Assembly,
     epoch: Epoch,
@@ -235,7 +240,7 @@ def _view(
         agent_home=summary.identity.agent_home,
         execution=summary.execution,
         loaded_agents_md=summary.loaded_agents_md,
-        sections=_sections(pieces, chain, shares, _origins(assembly, epoch)),
+        sections=_sections(pieces, chain, shares, _origins(tx, assembly, epoch)),
         blocks=[
             BlockView(
                 position=position,
@@ -284,9 +289,9 @@ _ORIGINS = {
 }
 
 
-def _origins(assembly: Assembly, epoch: Epoch) -> dict[str, str]:
+def _origins(tx: Tx, assembly: Assembly, epoch: Epoch) -> dict[str, str]:
     """Where each part comes from, as far as it is known now: an epoch keeps texts and not their origins."""
-    said = [*assembly.sections, *assembly.offer.sections(epoch.preloaded)]
+    said = [*assembly.sections, *assembly.offer(tx).sections(epoch.preloaded)]
     heads = {f"padding_{name}": f"skill {name}" for name in epoch.preloaded}
     return {**_ORIGINS, **heads, **{section.id: section.origin for section in said if section.origin}}
 

@@ -29,7 +29,7 @@ from holon.core.event_kinds import EpochOpened, PromptDrifted, SessionCreated
 from holon.core.ids import new_id
 from holon.core.ledger import CallRecord, cost_of
 from holon.core.models import ModelCard
-from holon.core.prompts import Stability
+from holon.core.prompts import PromptFrame, Stability
 from holon.core.tokens import estimate
 from holon.core.transcripts import TranscriptKind
 from holon.core.turns import Turn
@@ -52,11 +52,21 @@ class Prompt:
     sent_blocks: int = 0
     sent_chain: str = ""
     last_marked: int | None = None
-    #: The epoch's tools as providers take them.
+    #: What follows from the epoch alone, and is the same for each of its requests.
     tools: list[ToolSpec] = field(init=False)
+    head_tokens: int = field(init=False)
+    _frame: PromptFrame = field(init=False)
 
     def __post_init__(self) -> None:
         self.tools = [from_plain(to_plain(tool), ToolSpec) for tool in self.epoch.tools]
+        self.head_tokens = self.epoch.head_tokens
+        self._frame = self.epoch.frame()
+
+    def frame(self) -> PromptFrame:
+        """The frame of the next request."""
+        assert self._frame.cache is not None
+        cache = msgspec.structs.replace(self._frame.cache, context_fingerprint=self.chain.head)
+        return msgspec.structs.replace(self._frame, cache=cache)
 
     def was_sent(self, sent: Sent, marks: list[int]) -> None:
         """The request was answered: the next one must begin with it."""
@@ -93,7 +103,7 @@ def prepare(
     """Opens the agent's first epoch, or the next one where compaction says so, or appends what changed."""
     if state.epoch and (prompt is None or prompt.epoch.number != state.epoch):
         prompt = load_prompt(tx, state, window)
-    reason = why_open(state, window, prompt, card, tx.now_ms)
+    reason = why_open(state, window, prompt, card, tx.now_ms, tools)
     if reason is None:
         assert prompt is not None
         return _with_deltas(tx, state, window, prompt, sections, offer)
@@ -101,12 +111,21 @@ def prepare(
     return _open(tx, state, plan, opened)
 
 
-def why_open(state: AgentState, window: Window, prompt: Prompt | None, card: ModelCard, now_ms: int) -> str | None:
+def why_open(
+    state: AgentState,
+    window: Window,
+    prompt: Prompt | None,
+    card: ModelCard,
+    now_ms: int,
+    tools: Sequence[ToolSpec],
+) -> str | None:
     """Why the next turn opens an epoch; `None` if it goes on in the one that is there."""
     if prompt is None:
         return "the agent's first prompt"
+    if {tool.name for tool in tools} != {tool.name for tool in prompt.epoch.tools}:
+        return "other tools are offered now"
     idle = now_ms - to_ms(state.last_call_at) if state.last_call_at else None
-    return decide_compaction(CompactionFacts(prompt.epoch.head_tokens, window.tokens, card, idle, window.turns))
+    return decide_compaction(CompactionFacts(prompt.head_tokens, window.tokens, card, idle, window.turns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +217,7 @@ def build_request(
         turn_id=turn.id,
         round=turn.round,
         model=turn.model,
-        frame=prompt.epoch.frame(prompt.chain.head),
+        frame=prompt.frame(),
         conversation=conversation,
         tools=prompt.tools,
         mark_tools=plan.tools,
@@ -319,8 +338,7 @@ def book_call(
 def head_chain(epoch: Epoch) -> Chain:
     chain = Chain()
     if epoch.tools:
-        text = dumps(epoch.tools)
-        chain.add("tools", text, estimate(text))
+        chain.add("tools", dumps(epoch.tools), tools_tokens(epoch.tools))
     for block in epoch.blocks:
         chain.add(block.source, block.text, estimate(block.text))
     if epoch.summary:

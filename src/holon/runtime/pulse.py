@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from holon.core.agents import AgentStatus
 from holon.core.errors import HolonError
 from holon.core.event_kinds import AgentStalled
 from holon.core.limits import Limits
 from holon.core.transitions import Transition
-from holon.runtime.directory import Directory
 from holon.runtime.dispatcher import Dispatcher
 from holon.runtime.keeping import Keeping
 from holon.runtime.sleeping import end_due_sleep
@@ -29,17 +29,23 @@ RETENTION_FIRST_S = 60.0
 ERRANDS_EVERY_S = 5.0
 
 
+class Errands(Protocol):
+    """Whoever has work in the outbox."""
+
+    async def run_errands(self) -> None: ...
+
+
 class Pulse:
     def __init__(
         self,
         store: Store,
         dispatcher: Dispatcher,
-        directory: Directory,
+        errands: Sequence[Errands],
         keeping: Keeping,
         limits: Limits,
         on_beat: Callable[[HolonError | None], None],
     ) -> None:
-        self._store, self._dispatcher, self._directory, self._keeping = store, dispatcher, directory, keeping
+        self._store, self._dispatcher, self._errands, self._keeping = store, dispatcher, errands, keeping
         self._limits, self._on_beat = limits, on_beat
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -68,7 +74,8 @@ class Pulse:
                 now = time.monotonic()
                 if now >= next_errands:
                     next_errands = now + ERRANDS_EVERY_S
-                    await self._directory.run_errands()
+                    for runs in self._errands:
+                        await runs.run_errands()
                 if now >= next_watch:
                     next_watch = now + self._watch_every()
                     await self.watch()

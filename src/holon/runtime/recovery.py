@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import msgspec
 
 from holon.core.agents import AgentStatus
+from holon.core.briefs import BriefKind
 from holon.core.event_kinds import MessageQuarantined, TurnResumed
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import QueueStatus
 from holon.core.turns import ToolCallStatus, Turn, TurnPhase
 from holon.runtime.beginning import Begun
+from holon.runtime.briefing import write_brief
 from holon.runtime.calls import interrupt_begun
 from holon.runtime.prompting import load_prompt
 from holon.runtime.rounds import Step, begin_calls, finish_tools
@@ -103,6 +105,21 @@ def _quarantine(tx: Tx, turn: Turn, crashes: int, limits: Limits) -> None:
     )
     fail(tx, turn, artifact, limits)
     queue.settle(tx, turn.message_id, QueueStatus.DROPPED)
+
+
+def set_aside(tx: Tx, agent_id: str, attempts: int, problem: BaseException) -> bool:
+    """A message whose turn cannot even begin, for instance because its record cannot be read: what comes behind it
+    must not wait for ever. Whoever sent it is told."""
+    message_id = queue.take_head(tx, agent_id, QueueStatus.DROPPED)
+    if message_id is None:
+        return False
+    tx.emit(agent_id, MessageQuarantined(attempts=attempts), message_id=message_id)
+    text = (
+        f"this message could not be begun in {attempts} attempts ({type(problem).__name__}: {problem})"[:500]
+        + "; it is set aside. Send it again; if that does not help, see the log of the runtime"
+    )
+    write_brief(tx, agent_id, BriefKind.FAILURE, text, message_id=message_id)
+    return True
 
 
 def _settle_strays(tx: Tx, resumed: set[str]) -> None:

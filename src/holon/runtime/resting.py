@@ -7,7 +7,7 @@ import msgspec
 from holon.core.agents import AgentState, AgentStatus, SleepNote
 from holon.core.clock import iso, moment, to_ms
 from holon.core.closures import ClosureDecision, SchedulerDecision, SchedulerDecisionKind, WaitingReason
-from holon.core.codec import to_plain
+from holon.core.codec import dumps, to_plain
 from holon.core.event_kinds import (
     AgentSlept,
     ClosureDecided,
@@ -30,6 +30,9 @@ from holon.runtime.scheduler import IdleFacts, decide_idle
 from holon.runtime.standing import held, read_closure, with_status
 from holon.runtime.supervising import finish_if_done
 from holon.store import Tx, agents, queue, triggers
+
+#: Most that the hints of one tick say together: about as much as a single payload may.
+TICK_CHARS = 256 * 1024
 
 _EXPECTED_WAKE = {
     WaitingReason.AWAITING_OPERATOR_INPUT: "operator input",
@@ -65,7 +68,8 @@ def rest(tx: Tx, state: AgentState, pending: int, limits: Limits, *, reason: str
 
 
 def tick_for_hints(tx: Tx, state: AgentState, hints: list[WakeHint], limits: Limits) -> AgentState:
-    """One system tick that carries all the hints that wait."""
+    """One system tick that carries the hints that wait: all of them, unless their payloads are too much for one."""
+    waiting, hints = len(hints), _portion(hints)
     key = f"wake_hint:{state.id}:{to_ms(hints[-1].created_at) * 1000}"
     contentful = any(hint.body is not None for hint in hints)
     reasons = [hint.reason for hint in hints]
@@ -97,7 +101,18 @@ def tick_for_hints(tx: Tx, state: AgentState, hints: list[WakeHint], limits: Lim
         ),
     )
     tx.emit(state.id, SystemTickEmitted(subsystem="wake_hint", idempotency_key=key, reason=reasons[-1]))
-    return msgspec.structs.replace(state, pending_wake_hints=0, coalesced_wake_hints=0)
+    return msgspec.structs.replace(state, pending_wake_hints=waiting - len(hints), coalesced_wake_hints=0)
+
+
+def _portion(hints: list[WakeHint]) -> list[WakeHint]:
+    """The first hints that go together into one message; the others get the next tick."""
+    taken, size = 0, 0
+    for hint in hints:
+        size += len(dumps(hint))
+        if taken and size > TICK_CHARS:
+            break
+        taken += 1
+    return hints[:taken]
 
 
 def closure_event(closure: ClosureDecision) -> ClosureDecided:

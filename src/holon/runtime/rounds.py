@@ -358,6 +358,7 @@ def _add_result(tx: Tx, turn: Turn, state: AgentState, result: CallResult) -> Ag
             status="error" if result.error else "success",
             duration_ms=round(result.duration_ms, 3),
             summary=result.summary,
+            command_items=result.outcome.command_items if result.outcome else None,
             error=result.content if result.error else None,
             tool_error=to_plain(result.error) if result.error else None,
         ),

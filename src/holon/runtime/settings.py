@@ -16,9 +16,10 @@ import msgspec
 from holon.context.padding import PaddingMode
 from holon.core.errors import InvalidSettings
 from holon.core.limits import Limits
+from holon.core.policy import BackendChoice
 from holon.core.retention import RetentionPolicy
 from holon.core.skills import ActivationBudget
-from holon.workspaces.policies import BackendChoice
+from holon.workspaces.policies import PolicyOptions
 
 AUTH_MODES = ("auto", "required", "disabled")
 
@@ -43,11 +44,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     user_home: Path | None = None
     #: How commands are confined, and how much of what they print a model sees (tokens: default, most).
     backend: BackendChoice = BackendChoice.HOST_LOCAL
+    network: bool = False
+    readable: list[str] = msgspec.field(default_factory=list)
+    workspace_roots: list[str] = msgspec.field(default_factory=list)
     default_tool_output_tokens: int = 8_000
     max_tool_output_tokens: int = 64_000
     #: The operator's own entries in the model table, and the providers that they configured.
     models: dict[str, Any] = msgspec.field(default_factory=dict)
     providers: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def execution(self) -> PolicyOptions:
+        """What holds for commands beside the backend that they run on."""
+        return PolicyOptions(
+            network=self.network,
+            readable=tuple(Path(path).expanduser() for path in self.readable),
+            workspace_roots=tuple(Path(path).expanduser() for path in self.workspace_roots) or None,
+        )
 
     @property
     def database_path(self) -> Path:
@@ -132,6 +145,27 @@ SETTINGS: tuple[SettingLine, ...] = (
         "host_local|sandboxed|auto",
         "HOLON_EXECUTION_BACKEND",
         "how commands are confined: host_local is not, sandboxed needs bubblewrap, auto takes what is there",
+    ),
+    SettingLine(
+        "execution.network",
+        "network",
+        "true|false",
+        "HOLON_EXECUTION_NETWORK",
+        "whether sandboxed commands share the machine's network",
+    ),
+    SettingLine(
+        "execution.readable",
+        "readable",
+        "list",
+        "HOLON_EXECUTION_READABLE",
+        "folders that sandboxed commands may read beside the system, such as compilers, separated by commas",
+    ),
+    SettingLine(
+        "execution.workspace_roots",
+        "workspace_roots",
+        "list",
+        "HOLON_EXECUTION_WORKSPACE_ROOTS",
+        "below these folders agents may attach workspaces by themselves; without any only unconfined ones may",
     ),
     SettingLine(
         "runtime.default_tool_output_tokens",
@@ -274,6 +308,10 @@ def _parsed(line: SettingLine, value: Any) -> dict[str, Any]:
                 return {line.field: PaddingMode(value)}
             case "host_local|sandboxed|auto":
                 return {line.field: BackendChoice(value)}
+            case "true|false":
+                if str(value).lower() not in ("true", "false"):
+                    raise ValueError("choose true or false")
+                return {line.field: str(value).lower() == "true"}
             case "object":
                 parsed = json.loads(value) if isinstance(value, str) else value
                 if not isinstance(parsed, dict):

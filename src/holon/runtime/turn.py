@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,15 +25,16 @@ from holon.core.errors import HolonError, StoreUnavailable
 from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import MessageEnvelope
+from holon.core.models import ModelCard
 from holon.core.transitions import Transition
 from holon.core.turns import ToolCall, Turn, TurnPhase
 from holon.core.usage import TokenUsage
-from holon.providers.attempts import RoundOutcome, run_round
-from holon.providers.contract import RoundFailed
+from holon.providers.attempts import Candidate, RoundOutcome, run_round
+from holon.providers.contract import ProviderRequest, RoundFailed
 from holon.providers.failures import artifact_of
 from holon.providers.models import ModelTable
 from holon.providers.selection import Providers
-from holon.runtime.prompting import Prompt, build_request, drifted, note_drift, sent_of
+from holon.runtime.prompting import Prompt, Sent, build_request, drifted, note_drift, sent_of
 from holon.runtime.rounds import Booking, CallResult, RoundTimes, Step, record_answer, record_results
 from holon.runtime.settling import fail, settle
 from holon.runtime.windows import Windows
@@ -48,6 +49,16 @@ DISK_RETRY_S = 1.0
 MAX_OUTPUT_TOKENS = 8_192
 
 
+class NextRound(NamedTuple):
+    """A request that is ready, and what the books will want to know of it."""
+
+    card: ModelCard
+    request: ProviderRequest
+    sent: Sent
+    candidates: list[Candidate]
+    build_ms: float
+
+
 @dataclass(slots=True)
 class LiveTurn:
     """A turn that this process drives now."""
@@ -60,6 +71,7 @@ class LiveTurn:
     begun: list[ToolCall]
     used: TokenUsage = field(default_factory=TokenUsage)
     nanodollars: int = 0
+    next_round: NextRound | None = None
     #: What it waits on outside the store: a provider or a tool. An abort ends it.
     current: asyncio.Task[Any] | None = None
     aborting: bool = False
@@ -94,6 +106,15 @@ class TurnDriver:
         self._store, self._providers, self._registry = store, providers, registry
         self._windows, self._models, self._limits, self._fallbacks = windows, models, limits, fallbacks
 
+    def prepare(self, live: LiveTurn) -> None:
+        """Makes the request of the turn's next round. It is sent when what it was made from is on disk."""
+        began = time.perf_counter()
+        card = self._models.card(live.turn.model)
+        request = build_request(live.turn, live.prompt, live.window, card, max_output_tokens=MAX_OUTPUT_TOKENS)
+        candidates = self._providers.candidates(live.turn.model, self._fallbacks)
+        took_ms = (time.perf_counter() - began) * 1000
+        live.next_round = NextRound(card, request, sent_of(live.prompt, live.window), candidates, took_ms)
+
     async def drive(self, live: LiveTurn) -> None:
         """Drives the turn to its end. Cancelled from outside, it leaves the turn open on disk, where it stands."""
         try:
@@ -116,13 +137,12 @@ class TurnDriver:
     async def _round(self, live: LiveTurn) -> None:
         if exceeded := self._exceeded(live):
             return await self._fail(live, exceeded)
-        began = time.perf_counter()
-        card = self._models.card(live.turn.model)
-        request = build_request(live.turn, live.prompt, live.window, card, max_output_tokens=MAX_OUTPUT_TOKENS)
-        sent = sent_of(live.prompt, live.window)
+        if live.next_round is None:
+            self.prepare(live)
+        assert live.next_round is not None
+        (card, request, sent, candidates, build_ms), live.next_round = live.next_round, None
         if drifted(live.prompt):
             await self._commit(lambda tx: note_drift(tx, live.turn, live.prompt, card), Transition.AUDIT)
-        candidates = self._providers.candidates(live.turn.model, self._fallbacks)
         started_ms, started = self._store.clock.now_ms(), time.perf_counter()
         live.doing = f"waiting for {live.turn.model}, round {live.turn.round}"
         outcome: RoundOutcome | None = await self._outside(
@@ -138,7 +158,7 @@ class TurnDriver:
         if outcome is None:
             return None
         times = RoundTimes(
-            context_build_ms=(started - began) * 1000,
+            context_build_ms=build_ms,
             started_ms=started_ms,
             completed_ms=self._store.clock.now_ms(),
             round_ms=(time.perf_counter() - started) * 1000,

@@ -26,6 +26,12 @@ class Windows:
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Kept] = OrderedDict()
 
+    def __contains__(self, agent_id: str) -> bool:
+        return agent_id in self._kept
+
+    def forget(self, agent_id: str) -> None:
+        self._kept.pop(agent_id, None)
+
     def find(self, tx: Tx, stored: StoredAgent) -> Kept:
         """The window as it stands in this transaction, and the prompt in front of it where it is still known."""
         state, newest = stored.state, stored.counters.transcript_seq
