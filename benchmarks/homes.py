@@ -131,7 +131,7 @@ class Turns:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._newest: dict[str, int] = {}
-        self._open: dict[str, tuple[int, asyncio.Future[None]]] = {}
+        self._open: dict[str, tuple[int, asyncio.Future[float]]] = {}
         self._events_per_turn = 0
         #: Commits that brought events, and turns that have ended.
         self.commits = self.turns = 0
@@ -152,14 +152,13 @@ class Turns:
         return turns
 
     async def run(self, agent_id: str) -> float:
-        """Prompts an agent at rest and waits until its turn is settled; seconds."""
-        settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Prompts an agent at rest; seconds until the loop hears that its turn is settled on disk."""
+        settled: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._open[agent_id] = (self._newest.get(agent_id, 0) + self._events_per_turn, settled)
         started = time.perf_counter()
         await self._host.inbox.admit(prompt(agent_id))
-        await settled
+        seconds = await settled - started
         self.turns += 1
-        seconds = time.perf_counter() - started
         while agent_id in self._host.dispatcher.working:  # noqa: ASYNC110 - so that the next prompt finds it at rest
             await asyncio.sleep(0)
         return seconds
@@ -177,7 +176,7 @@ class Turns:
             last, settled = self._open.get(agent_id, (newest + 1, None))
             if settled is not None and newest >= last:
                 del self._open[agent_id]
-                settled.set_result(None)
+                settled.set_result(time.perf_counter())
 
 
 def _phases(tx: Tx) -> list[tuple[str, int]]:

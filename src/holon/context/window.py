@@ -53,12 +53,16 @@ class Window:
 
     def append(self, added: Iterable[WindowItem]) -> None:
         for entry in added:
-            self.entries.append(entry)
-            self.items.append(entry.item)
-            self.block_counts.append(block_count(entry.item))
-            self.tokens += tokens_of(entry.item)
-            self.turns += entry.opens_turn
-            self.newest_seq = entry.seq
+            self.add(entry, tokens_of(entry.item))
+
+    def add(self, entry: WindowItem, tokens: int) -> None:
+        """The same for one whose tokens were counted already."""
+        self.entries.append(entry)
+        self.items.append(entry.item)
+        self.block_counts.append(block_count(entry.item))
+        self.tokens += tokens
+        self.turns += entry.opens_turn
+        self.newest_seq = entry.seq
 
     def turn_starts(self) -> list[tuple[int, int]]:
         """(number of its first entry, tokens) of each turn, oldest first."""

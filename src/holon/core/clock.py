@@ -44,4 +44,9 @@ def to_ms(when: datetime) -> int:
 
 def iso(ms: int) -> str:
     """`2026-01-01T00:00:00.000Z`"""
-    return f"{moment(ms - ms % 1000).isoformat()[:19]}.{ms % 1000:03d}Z"
+    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(number: int) -> str:
+    return moment(number * 1000).isoformat()[:19]

@@ -46,6 +46,8 @@ class Turn(Record, frozen=True, kw_only=True):
     phase: TurnPhase
     #: The round that is begun, or whose tool calls are being worked off; the first is 1.
     round: int
+    #: Whether an operator's prompt began it, who is owed a brief. `None` in records of earlier versions.
+    asked_by_operator: bool | None = None
     #: How often a process died at the very step where the turn stands now.
     crashes: int = 0
     started_at: datetime

@@ -201,6 +201,7 @@ def _open_turn(tx: Tx, stored: StoredAgent, claimed: Claimed, run_id: str, assem
         turn_index=state.turn_index + 1,
         run_id=run_id,
         message_id=envelope.id,
+        asked_by_operator=envelope.kind is MessageKind.OPERATOR_PROMPT,
         phase=TurnPhase.ROUND_BEGUN,
         round=1,
         started_at=moment(tx.now_ms),

@@ -75,7 +75,10 @@ class Prompt:
 
     def grow(self, added: Sequence[WindowItem]) -> None:
         for entry in added:
-            self.chain.add(entry.source, dumps(entry.item), tokens_of(entry.item))
+            self.add(entry, tokens_of(entry.item))
+
+    def add(self, entry: WindowItem, tokens: int) -> None:
+        self.chain.add(entry.source, dumps(entry.item), tokens)
 
 
 @dataclass(frozen=True, slots=True)

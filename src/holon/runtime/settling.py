@@ -143,9 +143,7 @@ def _brief(tx: Tx, turn: Turn, text: str | None, aborted: str | None) -> bool:
             work_item_id=turn.work_item_id,
         )
         return True
-    envelope = queue.message(tx, turn.message_id)
-    asked = envelope is not None and envelope.kind is MessageKind.OPERATOR_PROMPT
-    if not asked and not (text or "").strip():
+    if not _asked(tx, turn) and not (text or "").strip():
         return False
     write_brief(
         tx,
@@ -157,3 +155,10 @@ def _brief(tx: Tx, turn: Turn, text: str | None, aborted: str | None) -> bool:
         work_item_id=turn.work_item_id,
     )
     return True
+
+
+def _asked(tx: Tx, turn: Turn) -> bool:
+    if turn.asked_by_operator is not None:
+        return turn.asked_by_operator
+    envelope = queue.message(tx, turn.message_id)
+    return envelope is not None and envelope.kind is MessageKind.OPERATOR_PROMPT

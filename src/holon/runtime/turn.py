@@ -72,8 +72,9 @@ class LiveTurn:
     used: TokenUsage = field(default_factory=TokenUsage)
     nanodollars: int = 0
     next_round: NextRound | None = None
-    #: What it waits on outside the store: a provider or a tool. An abort ends it.
+    #: Its task, while that waits on something outside the store: a provider or a tool. An abort ends the wait.
     current: asyncio.Task[Any] | None = None
+    aborted_current: bool = False
     aborting: bool = False
     #: When it last got somewhere, on the monotonic clock; the watchdog reads it.
     progress_at: float = 0.0
@@ -88,7 +89,8 @@ class LiveTurn:
 
     def abort(self) -> None:
         self.aborting = True
-        if self.current is not None:
+        if self.current is not None and not self.aborted_current:
+            self.aborted_current = True
             self.current.cancel()
 
 
@@ -222,16 +224,16 @@ class TurnDriver:
 
     async def _outside(self, live: LiveTurn, work: Awaitable[T]) -> T | None:
         """Waits for something outside the store. `None` if the operator aborted it meanwhile."""
-        live.current = asyncio.ensure_future(work)
+        live.current = asyncio.current_task()
+        assert live.current is not None
         try:
-            return await live.current  # type: ignore[no-any-return]
+            return await work
         except asyncio.CancelledError:
-            if not live.aborting or _cancelled_from_outside():
-                live.current.cancel()
+            if not live.aborted_current or live.current.uncancel() > 0:  # it is the process that ends
                 raise
             return None
         finally:
-            live.current = None
+            live.current, live.aborted_current = None, False
 
     async def _abort(self, live: LiveTurn) -> None:
         def end(tx: Tx) -> None:
@@ -286,8 +288,3 @@ def _limit(name: str, value: float) -> FailureArtifact:
         summary=f"the turn reached its limit of {value} ({name}); ask for less at a time, or raise limits.{name}",
         metadata={"limit": name, "value": str(value)},
     )
-
-
-def _cancelled_from_outside() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

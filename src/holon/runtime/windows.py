@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from holon.context.window import Window, WindowItem, window_of
+from holon.context.window import Window, WindowItem, tokens_of, window_of
 from holon.runtime.prompting import Prompt
 from holon.store import Tx, queue, transcript
 from holon.store.agents import StoredAgent
@@ -44,8 +44,10 @@ class Windows:
 
     def grow(self, agent_id: str, window: Window, prompt: Prompt, added: list[WindowItem]) -> None:
         """After the commit: what was added is part of the window and of the prompt."""
-        window.append(added)
-        prompt.grow(added)
+        for entry in added:
+            tokens = tokens_of(entry.item)
+            window.add(entry, tokens)
+            prompt.add(entry, tokens)
         self._kept[agent_id] = Kept(window, prompt)
         self._kept.move_to_end(agent_id)
         if len(self._kept) > CAPACITY:

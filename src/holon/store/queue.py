@@ -59,24 +59,24 @@ def claim_again(tx: Tx, message_id: str) -> Claimed | None:
     """Takes up a claim that a dead process left: the same run, one attempt more."""
     row = tx.one(
         "UPDATE queue SET attempt = attempt + 1, updated_at = ? WHERE message_id = ? AND status = 'dequeued'"
-        f" RETURNING {_ENTRY}",
+        f" RETURNING {_WITH_ENVELOPE}",
         tx.now_ms,
         message_id,
     )
-    return _claimed(tx, row) if row else None
+    return _claimed(row) if row else None
 
 
 def waiting(tx: Tx, agent_id: str, *, lane: int | None = None, limit: int = 100) -> list[Claimed]:
     """The messages that wait, in the order in which they will be served."""
     rows = tx.all(
-        f"SELECT {_ENTRY} FROM queue WHERE agent_id = ? AND status = 'queued' AND (? IS NULL OR lane = ?)"
+        f"SELECT {_WITH_ENVELOPE} FROM queue WHERE agent_id = ? AND status = 'queued' AND (? IS NULL OR lane = ?)"
         " ORDER BY lane, seq LIMIT ?",
         agent_id,
         lane,
         lane,
         limit,
     )
-    return [_claimed(tx, row) for row in rows]
+    return [_claimed(row) for row in rows]
 
 
 def settle(tx: Tx, message_id: str, status: QueueStatus) -> None:
@@ -163,6 +163,7 @@ def agents_with_waiting(tx: Tx) -> list[str]:
 
 
 _ENTRY = "message_id, agent_id, lane, seq, status, created_at, updated_at, run_id, attempt"
+_WITH_ENVELOPE = f"{_ENTRY}, (SELECT envelope FROM messages WHERE messages.id = queue.message_id)"
 _HEAD = "SELECT message_id FROM queue WHERE agent_id = ? AND status = 'queued' ORDER BY lane, seq LIMIT 1"
 _PRIORITIES = list(Priority)
 
@@ -184,7 +185,7 @@ def _entry(row: Row) -> QueueEntry:
 def _claim(tx: Tx, agent_id: str, run_id: str, which: str, parameter: str) -> Claimed | None:
     row = tx.one(
         "UPDATE queue SET status = 'dequeued', run_id = ?, attempt = attempt + 1, updated_at = ?"
-        f" WHERE message_id = {which} AND status = 'queued' RETURNING {_ENTRY}",
+        f" WHERE message_id = {which} AND status = 'queued' RETURNING {_WITH_ENVELOPE}",
         run_id,
         tx.now_ms,
         parameter,
@@ -192,13 +193,12 @@ def _claim(tx: Tx, agent_id: str, run_id: str, which: str, parameter: str) -> Cl
     if row is None:
         return None
     tx.count_waiting(agent_id, -1)
-    return _claimed(tx, row)
+    return _claimed(row)
 
 
-def _claimed(tx: Tx, row: Row) -> Claimed:
-    stored = tx.one("SELECT envelope FROM messages WHERE id = ?", row[0])
-    assert stored is not None, f"queue entry {row[0]} has no message"
-    return Claimed(_entry(row), _envelope(stored[0]))
+def _claimed(row: Row) -> Claimed:
+    assert row[-1] is not None, f"queue entry {row[0]} has no message"
+    return Claimed(_entry(row), _envelope(row[-1]))
 
 
 def _envelope(text: str) -> MessageEnvelope:
