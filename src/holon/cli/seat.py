@@ -11,7 +11,6 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +19,7 @@ import typer
 from holon.cli.client import Client, TcpAddress, UnixAddress
 from holon.cli.output import emit, say
 from holon.core.errors import InvalidInput
+from holon.core.values import Value
 
 if TYPE_CHECKING:
     from holon.runtime.settings import Settings
@@ -47,8 +47,7 @@ _TOKEN_FILE = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seat:
+class Seat(Value, frozen=True, kw_only=True):
     home: Path | None = None
     url: str | None = None
     token_file: Path | None = None

@@ -8,12 +8,12 @@ from __future__ import annotations
 import http.client
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from holon.cli.client import Client, agent_path, with_query
 from holon.core.codec import loads
 from holon.core.errors import DaemonUnreachable
 from holon.core.events import EventEnvelope
+from holon.core.values import Value
 
 #: Three heartbeats of the server: silence for longer means that the line is dead.
 SILENCE_S = 45.0
@@ -22,8 +22,7 @@ PATIENCE_S = 30.0
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(Value, frozen=True):
     """One server-sent event."""
 
     event: str

@@ -6,10 +6,10 @@ Pure. Two occasions: the window's end is near, or the provider's cache has gone 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from holon.core.conversation import AssistantBlocks, ConversationItem, ToolResults, UserText, text_of, tool_uses
 from holon.core.models import ModelCard
+from holon.core.values import Value
 
 #: The share of the context window at which a conversation is compacted, and what is kept of it exactly.
 NEAR_END = 0.75
@@ -21,8 +21,7 @@ SUMMARY_TOKENS = 3_000
 LINE_CHARS = 280
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionFacts:
+class CompactionFacts(Value, frozen=True):
     head_tokens: int
     conversation_tokens: int
     card: ModelCard

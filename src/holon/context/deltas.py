@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from holon.context.sections import Section
 from holon.core.tokens import estimate
+from holon.core.values import Value
 
 #: A section up to this size is sent whole when it changes; of a longer one the changed lines are sent, if fewer.
 WHOLE_TOKENS = 400
 MAX_DELTA_TOKENS = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Value, frozen=True):
     section_id: str
     text: str
     fingerprint: str | None

@@ -10,13 +10,14 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from holon.core.values import Value
+
 
 def fingerprint(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Value, frozen=True):
     """One block of a request: what it is, and the chain up to and including it."""
 
     source: str
@@ -49,8 +50,7 @@ class Chain:
         return self.links[length - 1].chain if length <= len(self.links) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Value, frozen=True):
     """The first block that differs, where it came from, and the tokens that are no longer read from the cache."""
 
     position: int
@@ -70,8 +70,7 @@ def find_drift(before: Chain, now: Chain) -> Drift | None:
     return Drift(position, source, was, sum(link.tokens for link in before.links[position:]))
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
+class Breach(Value, frozen=True):
     """Where a prompt is no longer what was sent: its first difference is one of the blocks `first` to `last`."""
 
     first: int

@@ -7,16 +7,14 @@ what was written then is found again although the provider only looks a few bloc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from holon.core.models import CacheKind, CacheRules
+from holon.core.values import Value
 
 #: Two blocks of margin: a provider counts blocks after merging, and may see two more than we do.
 MARGIN_BLOCKS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class MarkPlan:
+class MarkPlan(Value, frozen=True):
     tools: bool
     system: bool
     #: Numbers of conversation items whose last block carries a mark, in order.

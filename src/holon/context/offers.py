@@ -7,14 +7,13 @@ may fill a prefix up to a provider's cache floor. The room's own section then ma
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from holon.context.padding import Filler
 from holon.context.sections import Section
+from holon.core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Value, frozen=True):
     #: The room's sections, given the names of the bodies that stand in the head.
     sections: Callable[[Collection[str]], Sequence[Section]] = lambda _: ()
     #: Bodies that may fill a short prefix. Read only when an epoch is opened.

@@ -8,11 +8,11 @@ itself grows past the floor. So both are added up, call by call, and the cheaper
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from holon.core.models import CacheKind, CacheRules, Prices
 from holon.core.tokens import estimate
+from holon.core.values import Value
 
 MAX_BASE_PROMPT_TOKENS = 500
 PRELOADED_MARK_TOKENS = estimate(" [preloaded]")
@@ -26,8 +26,7 @@ class PaddingMode(StrEnum):
     NEVER = "never"
 
 
-@dataclass(frozen=True, slots=True)
-class Filler:
+class Filler(Value, frozen=True):
     """Something whole that may be put into the prefix: a skill's body, the operating guidelines."""
 
     name: str
@@ -38,8 +37,7 @@ class Filler:
         return estimate(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class PaddingPlan:
+class PaddingPlan(Value, frozen=True):
     fillers: list[Filler]
     reason: str
 

@@ -7,12 +7,12 @@ what is known about the agent. Nothing that depends on a turn is a section: it g
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
 from holon.context.drift import fingerprint
 from holon.core.prompts import PromptBlock, Stability
 from holon.core.tokens import estimate
+from holon.core.values import Value
 
 
 class Place(IntEnum):
@@ -31,8 +31,7 @@ class Place(IntEnum):
     PADDING = 110
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Value, frozen=True):
     #: Names the section for deltas and for the books: `agent_instructions`, `skill_index` …
     id: str
     place: Place

@@ -10,7 +10,6 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ from holon.core.clock import SystemClock, iso
 from holon.core.codec import Record
 from holon.core.errors import DeveloperError
 from holon.core.usage import TokenUsage
+from holon.core.values import Value
 from holon.providers.contract import (
     AttemptOutcome,
     AttemptRecord,
@@ -58,16 +58,14 @@ class RetryPolicy(Record, frozen=True, kw_only=True, omit_defaults=False):
 DEFAULT_POLICY = RetryPolicy()
 
 
-@dataclass(frozen=True, slots=True)
-class Usable:
+class Usable(Value, frozen=True):
     """A candidate that can be asked."""
 
     model_ref: str
     provider: Provider
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Value, frozen=True):
     """A candidate that selection refused. Nothing is sent to it; the timeline says why."""
 
     model_ref: str
@@ -96,8 +94,7 @@ class Step(StrEnum):
     GIVE_UP = "give_up"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Value, frozen=True):
     outcome: AttemptOutcome
     step: Step
     backoff_ms: int | None = None
@@ -203,8 +200,7 @@ _ENDINGS = {
 _MESSAGE_CHARS = 400
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
+class _Tried(Value, frozen=True):
     answer: ProviderResponse | ProviderFailure
     #: `None` where nothing was sent.
     started_ms: int | None = None

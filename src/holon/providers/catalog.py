@@ -7,7 +7,6 @@ credentials or a gateway that must be found is left to explicit configuration.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ import msgspec
 
 from holon.core.codec import Input, InvalidShape, from_plain
 from holon.core.errors import InvalidSettings
+from holon.core.values import Value
 from holon.providers.contract import FailureKind
 from holon.providers.options import (
     AnthropicOptions,
@@ -34,16 +34,14 @@ OPTIONS: dict[str, type[TransportOptions]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Value, frozen=True):
     """Why an entry cannot be used, and what to do."""
 
     kind: FailureKind
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderEntry:
+class ProviderEntry(Value, frozen=True):
     """A configured provider: its name in model refs, the transport contract that it speaks, and how it is reached."""
 
     name: str
@@ -51,8 +49,8 @@ class ProviderEntry:
     base_url: str = ""
     key: Secret | None = None
     #: Headers from the environment; those from the configuration stand in its options.
-    secret_headers: Mapping[str, Secret] = field(default_factory=dict)
-    options: TransportOptions = field(default_factory=TransportOptions)
+    secret_headers: Mapping[str, Secret] = msgspec.field(default_factory=dict)
+    options: TransportOptions = msgspec.field(default_factory=TransportOptions)
     #: Whether the service is that of the SDK's maker: only then does it get what the SDK's own variables say.
     native: bool = False
     problem: Problem | None = None
@@ -72,8 +70,7 @@ class ProviderSettings(Input, frozen=True, kw_only=True):
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltIn(Value, frozen=True):
     name: str
     transport: str
     #: Where the service is, unless one of `url_env` says otherwise.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any
 
 from holon.core.codec import dumps
+from holon.core.values import Value
 from holon.providers.contract import ProviderRequest
 
 #: A service that refuses so many narrowed requests in a row stores nothing, whatever it was asked.
@@ -23,8 +23,7 @@ Wire = dict[str, Any]
 Scope = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Value, frozen=True):
     """The last exchange of a scope: how the request was shaped, and which items the service now knows."""
 
     response_id: str

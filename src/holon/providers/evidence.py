@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holon.core.usage import TokenUsage
+from holon.core.values import Value
 from holon.providers.contract import FailureKind, ProviderFailure
 from holon.providers.failures import described, failure_of, kind_of_status, source_chain
 from holon.providers.secrets import Secret, redacted
@@ -70,8 +70,7 @@ _MESSAGE_CHARS = 300
 _STATUS = range(400, 600)
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Value, frozen=True):
     """An error as a service tells it."""
 
     message: str = ""

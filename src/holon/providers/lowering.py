@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from holon.core.conversation import (
     tool_uses,
 )
 from holon.core.prompts import PromptBlock, PromptFrame, Stability
+from holon.core.values import Value
 from holon.providers.contract import INVALID_ARGUMENTS, Freeform, ProviderRequest, ToolSpec
 from holon.providers.schemas import SchemaMode, without_nulls
 
@@ -32,8 +32,7 @@ OPENAI_SEAL = "openai-reasoning:"
 NO_RESULT = "no result: the turn was ended before this call was done"
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(Value, frozen=True):
     """An item of the conversation, and its number in the request: cache marks name items by number."""
 
     number: int

@@ -10,7 +10,6 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from holon.core.conversation import (
 )
 from holon.core.tokens import estimate
 from holon.core.usage import TokenUsage
+from holon.core.values import Value
 from holon.providers.contract import (
     FailureKind,
     OnProgress,
@@ -89,8 +89,7 @@ class ScriptedProvider:
             await self._sleep(ms / 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Value, frozen=True):
     """What a script can see of a request."""
 
     #: The newest input, without the line of provenance that the runtime puts in front.

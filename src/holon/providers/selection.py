@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from holon.core.codec import Record
 from holon.core.errors import InvalidInput
 from holon.core.models import CacheKind, ModelCard
+from holon.core.values import Value
 from holon.providers.attempts import DEFAULT_POLICY, Candidate, Rejected, RetryPolicy, Usable
 from holon.providers.catalog import ProviderEntry as ProviderEntry
 from holon.providers.catalog import configured
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from holon.providers.scripts import Script
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRef:
+class ModelRef(Value, frozen=True):
     """`provider/model`. Everything behind the first slash is the model's name, slashes included."""
 
     provider: str

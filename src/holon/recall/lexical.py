@@ -10,8 +10,8 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from holon.core.values import Value
 from holon.recall.queries import MAX_QUERY_CHARS, Weighted, parts, weigh
 from holon.recall.variants import Spellings, other_names
 from holon.recall.words import terms
@@ -28,8 +28,7 @@ CLEAR_SCORE = 10.0
 CANDIDATES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Value, frozen=True):
     name: str
     weight: float
     #: The usual number of terms, and how strongly a longer text is held against its words (0 … 1).
@@ -38,16 +37,14 @@ class Field:
     is_title: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Value, frozen=True):
     key: str
     score: float
     #: The terms of the query that were found in it, as stems.
     matched: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Analysed:
+class Analysed(Value, frozen=True):
     """A document as the index needs it. Depends on its text alone, so it can be kept as long as that stays."""
 
     impacts: dict[str, float]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from holon.core.values import Value
 
 #: How much relevance counts against sameness (MMR's lambda).
 RELEVANCE_SHARE = 0.7
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Value, frozen=True):
     key: str
     score: float
     tokens: int
@@ -18,8 +18,7 @@ class Candidate:
     terms: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Value, frozen=True):
     chosen: tuple[str, ...]
     #: What was wanted and did not fit, in order of rank.
     left_out: tuple[str, ...]

@@ -7,7 +7,6 @@ the agent rests. A turn that a failed worker left open comes before all of these
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -32,6 +31,7 @@ from holon.core.models import Prices
 from holon.core.transcripts import TranscriptEntry, TranscriptKind
 from holon.core.transitions import Transition
 from holon.core.turns import Turn, TurnPhase
+from holon.core.values import Value
 from holon.providers.contract import ToolSpec
 from holon.providers.models import ModelTable
 from holon.runtime.continuation import resolve
@@ -49,8 +49,7 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Value, frozen=True):
     """A turn has begun and its first round is on record as begun."""
 
     turn: Turn
@@ -58,33 +57,29 @@ class Begun:
     stored: StoredAgent
     window: Window
     prompt: Prompt
-    added: list[WindowItem] = field(default_factory=list)
+    added: list[WindowItem] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Reduced:
+class Reduced(Value, frozen=True):
     """The message was settled without a model; there may be more."""
 
     #: The parent that was told of it, where this was the end of a child's work.
     told: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Value, frozen=True):
     """A limit keeps the agent back, until a moment or (`None`) until something comes from outside."""
 
     until_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOpen:
+class LeftOpen(Value, frozen=True):
     """A turn stands open that nobody drives any more, because its worker failed: it comes first."""
 
     turn: Turn
 
 
-@dataclass(frozen=True, slots=True)
-class AtRest:
+class AtRest(Value, frozen=True):
     """Nothing to do."""
 
     #: The parent that was told of it, where this was the end of a child's work.
@@ -94,8 +89,7 @@ class AtRest:
 Beginning = Begun | Reduced | Held | LeftOpen | AtRest
 
 
-@dataclass(frozen=True, slots=True)
-class Assembly:
+class Assembly(Value, frozen=True):
     """What a turn is assembled with: where windows are kept, which models there are, and what rooms have to say."""
 
     windows: Windows

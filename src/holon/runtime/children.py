@@ -7,7 +7,6 @@ It works where its parent works, or in a worktree that its task owns (`isolation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -37,6 +36,7 @@ from holon.core.messages import (
     TextBody,
 )
 from holon.core.tasks import TaskKind, TaskRecord, TaskStatus
+from holon.core.values import Value
 from holon.core.workspaces import AGENT_HOME, ActiveWorkspace, ProjectionKind
 from holon.runtime.admission import Admission, admit
 from holon.runtime.directory import Directory, check_id, insert_agent
@@ -54,8 +54,7 @@ from holon.workspaces.policies import Action, ToolDenied
 LABEL_CHARS = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Spawn:
+class Spawn(Value, frozen=True):
     """A checked spawn: everything about it is decided but the commit."""
 
     identity: AgentIdentity

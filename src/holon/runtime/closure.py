@@ -6,15 +6,14 @@ Pure: `standing` reads the facts from the store. What an agent's text says about
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from holon.core.agents import AgentStatus
 from holon.core.closures import ClosureDecision, ClosureOutcome, RuntimePosture, WaitingReason, WorkSignal
 from holon.core.turns import TerminalKind
+from holon.core.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosureFacts:
+class ClosureFacts(Value, frozen=True, kw_only=True):
     """What the runtime knows of one agent at one moment."""
 
     status: AgentStatus
@@ -59,8 +58,7 @@ def posture_of(status: AgentStatus) -> RuntimePosture:
     return RuntimePosture.AWAKE if status.awake else RuntimePosture.SLEEPING
 
 
-@dataclass(frozen=True, slots=True)
-class ClosureRule:
+class ClosureRule(Value, frozen=True):
     applies: Callable[[ClosureFacts], bool]
     outcome: ClosureOutcome
     waiting_reason: WaitingReason | None

@@ -9,11 +9,11 @@ particular. `local_continuation` leaves a wait standing: the question to the ope
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from holon.core.closures import ClosureDecision, ContinuationClass, ContinuationResolution, WaitingReason
 from holon.core.messages import MessageEnvelope, MessageKind, SystemOrigin, TriggerKind
 from holon.core.provenance import TRIGGERS
+from holon.core.values import Value
 from holon.runtime.scheduler import TickSubsystem
 
 
@@ -57,8 +57,7 @@ def says_something(message: MessageEnvelope) -> bool:
     return message.contentful
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Value, frozen=True, kw_only=True):
     """A message and the wait that it meets, as the rules read them."""
 
     kind: MessageKind
@@ -74,8 +73,7 @@ class Case:
         return self.trigger is TriggerKind.EXTERNAL_EVENT or self.subsystem == TickSubsystem.WAKE_HINT
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value, frozen=True):
     applies: Callable[[Case], bool]
     class_: ContinuationClass
     evidence: str

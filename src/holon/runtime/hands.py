@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from holon.core.codec import dumps, to_plain
 from holon.core.errors import HolonError
@@ -26,8 +27,11 @@ from holon.tasks.protocol import CommandStatus
 from holon.tasks.specs import CommandSpec
 from holon.tools.commands import BatchInput, BatchItem, ExecInput, PatchInput
 from holon.tools.registry import CallContext, ToolOutcome
-from holon.workspaces import anchors, patches
+from holon.workspaces import anchors
 from holon.workspaces.policies import Action, ToolDenied
+
+if TYPE_CHECKING:
+    from holon.workspaces.patches import PatchResult
 
 #: (context, commands with their folders) -> what to commit with their result, if anything.
 Notice = Callable[[CallContext, Sequence[tuple[str, Path]]], Callable[[Tx], None] | None]
@@ -103,6 +107,8 @@ class Hands:
     async def recover(self) -> None:
         """Completes or takes back a patch that a crash left half done, before any agent looks at its files."""
         if self._journal.is_dir():
+            from holon.workspaces import patches
+
             for found in await asyncio.to_thread(patches.recover, self._journal):
                 log.warning("a patch that a crash interrupted in %s: %s", found.root, found.outcome)
 
@@ -110,7 +116,9 @@ class Hands:
         """`ApplyPatch`: all of it or nothing, inside the execution root."""
         place = await self._housing.place(context.agent)
 
-        def apply() -> patches.PatchResult:
+        def apply() -> PatchResult:
+            from holon.workspaces import patches  # with the first patch: a start does not wait for it
+
             self._journal.mkdir(parents=True, exist_ok=True)
             return patches.apply(patches.check(patches.parse(asked.patch), place.files()), self._journal)
 
@@ -130,7 +138,7 @@ class Hands:
                 before(tx)
             effect(tx)
 
-        return dataclasses.replace(outcome, effect=both)
+        return msgspec.structs.replace(outcome, effect=both)
 
     async def _same(self, context: CallContext, spec: CommandSpec) -> TaskRecord | None:
         live = await self._store.read(lambda tx: tasks.live(tx, context.agent.agent_id))

@@ -7,7 +7,6 @@ with the chain that the ledger kept: so what is shown is what was sent, or it sa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
@@ -26,6 +25,7 @@ from holon.core.models import CacheKind, ModelCard
 from holon.core.policy import ExecutionSnapshot
 from holon.core.prompts import PromptCache, Stability
 from holon.core.usage import InputBuckets
+from holon.core.values import Value
 from holon.runtime.admission import require_agent
 from holon.runtime.beginning import Assembly
 from holon.runtime.past_requests import (
@@ -130,8 +130,7 @@ class Inspection:
         return await self._store.read(lambda tx: compare(tx, target, call))
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Value, frozen=True):
     """A block with its text, before it is shown."""
 
     source: str

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from holon.core.limits import Limits
 from holon.core.tasks import TaskKind, TaskRecord
 from holon.core.transitions import Transition
 from holon.core.turns import ToolCallStatus
+from holon.core.values import Value
 from holon.core.workspaces import AGENT_HOME, ActiveWorkspace, CleanupStatus, TaskWorktree, WorkspaceRefused
 from holon.runtime.command_tasks import CommandTasks
 from holon.runtime.supervising import CLEAR_WORKTREE, tell_parent, with_worktree, worktree_of
@@ -43,8 +43,7 @@ POLL_S = 0.02
 RETRIES_MS = (1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000)
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(Value, frozen=True):
     """A worktree that was made for somebody, and the errand that would clear it if nobody takes it over."""
 
     worktree: Worktree

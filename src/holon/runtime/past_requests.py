@@ -6,7 +6,6 @@ The head of a request is stored byte for byte with its epoch, the rest of it is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from holon.context.drift import Chain, find_drift
@@ -16,6 +15,7 @@ from holon.core.codec import Record, dumps
 from holon.core.errors import NotFound
 from holon.core.ledger import CallRecord
 from holon.core.usage import InputBuckets
+from holon.core.values import Value
 from holon.runtime.admission import require_agent
 from holon.runtime.prompting import head_chain, locate_breach
 from holon.store import Tx, calls, epochs, events, queue, transcript
@@ -107,8 +107,7 @@ def compare(tx: Tx, agent_id: str, number: int | None) -> PromptDiff:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
+class _Difference(Value, frozen=True):
     sentence: str
     position: int | None
     source: str | None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from holon.core.errors import AgentError
 from holon.core.messages import MessageEnvelope
+from holon.core.values import Value
 from holon.core.workspaces import ActiveWorkspace
 from holon.runtime.confinement import Backing
 from holon.workspaces.policies import Action, permit
@@ -20,8 +22,7 @@ TASK_OUTPUT = "task-output"
 STARTING = {"PATH": "/usr/bin:/bin"}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Value, frozen=True):
     """Where and how an agent's commands run now."""
 
     active: ActiveWorkspace
@@ -53,7 +54,7 @@ class Place:
 
     def prefix(self, workdir: Path) -> tuple[str, ...]:
         """What stands before a command that starts there."""
-        return tuple(argv_prefix(replace(self.cell, cwd=workdir))) if self.cell else ()
+        return tuple(argv_prefix(msgspec.structs.replace(self.cell, cwd=workdir))) if self.cell else ()
 
 
 class PlaceLost(AgentError):

@@ -6,14 +6,13 @@ Pure, and for people only: nothing is scheduled from it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from holon.core.agents import AgentStatus, LifecycleHint, PostureView, RegistryStatus
 from holon.core.closures import ClosureDecision, ClosureOutcome, SchedulingPosture, WaitingReason
+from holon.core.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostureFacts:
+class PostureFacts(Value, frozen=True, kw_only=True):
     registry: RegistryStatus
     status: AgentStatus
     closure: ClosureDecision
@@ -66,8 +65,7 @@ def lifecycle_hint(agent_id: str, status: AgentStatus) -> LifecycleHint:
             return LifecycleHint(resume_required=False, accepts_external_messages=True, wake_requires_resume=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PostureRule:
+class PostureRule(Value, frozen=True):
     applies: Callable[[PostureFacts], bool]
     posture: SchedulingPosture
     reason: str

@@ -34,6 +34,7 @@ from holon.core.tokens import estimate
 from holon.core.transcripts import TranscriptKind
 from holon.core.turns import Turn
 from holon.core.usage import InputBuckets, TokenUsage
+from holon.core.values import Value
 from holon.providers.contract import ProviderRequest, ToolSpec
 from holon.store import Tx, calls, epochs, transcript
 from holon.store.transaction import END
@@ -81,8 +82,7 @@ class Prompt:
         self.chain.add(entry.source, dumps(entry.item), tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Value, frozen=True):
     """What a turn begins with: the state after it was prepared, and what was added to the conversation."""
 
     state: AgentState
@@ -131,8 +131,7 @@ def why_open(
     return decide_compaction(CompactionFacts(prompt.head_tokens, window.tokens, card, idle, window.turns))
 
 
-@dataclass(frozen=True, slots=True)
-class EpochPlan:
+class EpochPlan(Value, frozen=True):
     """An epoch as it would be opened now, with the part of the window that stays exactly as it is."""
 
     epoch: Epoch
@@ -258,8 +257,7 @@ def note_drift(tx: Tx, turn: Turn, prompt: Prompt, card: ModelCard) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedBreach:
+class PlacedBreach(Value, frozen=True):
     """Where a stored prompt first differs from what was sent, and what stands there."""
 
     position: int
@@ -282,8 +280,7 @@ def locate_breach(tx: Tx, epoch: Epoch, chain: Chain, upto_call: int = END) -> P
     return PlacedBreach(doubtful[0] if doubtful else found.first, " or ".join(sources) or "(end)")
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Value, frozen=True):
     """What was sent, as the ledger needs it. Taken when the request is built, booked when the answer is there."""
 
     epoch: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import msgspec
 
@@ -14,6 +13,7 @@ from holon.core.failures import FailureArtifact, FailureCategory
 from holon.core.limits import Limits
 from holon.core.messages import QueueStatus
 from holon.core.turns import ToolCallStatus, Turn, TurnPhase
+from holon.core.values import Value
 from holon.runtime.beginning import Begun
 from holon.runtime.briefing import write_brief
 from holon.runtime.calls import interrupt_begun
@@ -26,8 +26,7 @@ from holon.store import Tx, agents, queue, turns
 from holon.tools.registry import ToolRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Value, frozen=True):
     resume: list[Turn]
     quarantined: int
     #: Agents that have something to do.

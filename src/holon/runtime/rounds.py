@@ -6,7 +6,6 @@ begun before it runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -36,6 +35,7 @@ from holon.core.models import ModelCard
 from holon.core.transcripts import TranscriptKind
 from holon.core.turns import ToolCall, ToolCallStatus, Turn, TurnPhase
 from holon.core.usage import TokenUsage
+from holon.core.values import Value
 from holon.providers.attempts import RoundOutcome
 from holon.providers.contract import AttemptTimeline, StopReason
 from holon.runtime.beginning import add_input
@@ -54,24 +54,21 @@ PREVIEW_CHARS = 200
 MAX_CONTINUATIONS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class RoundTimes:
+class RoundTimes(Value, frozen=True):
     context_build_ms: float
     started_ms: int
     completed_ms: int
     round_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Booking:
+class Booking(Value, frozen=True):
     """What the ledger needs to know of a round: the model that answered, and what was sent."""
 
     card: ModelCard
     sent: Sent
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Value, frozen=True):
     """One tool call that ran: what the model reads, and what the books need."""
 
     call: ToolCall
@@ -82,15 +79,14 @@ class CallResult:
     error: ToolError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Value, frozen=True):
     """Where the turn stands after a transaction, and what it added to the conversation."""
 
     turn: Turn
-    added: list[WindowItem] = field(default_factory=list)
+    added: list[WindowItem] = msgspec.field(default_factory=list)
     #: The calls to run next, if the turn stands at its tools.
-    begun: list[ToolCall] = field(default_factory=list)
-    used: TokenUsage = field(default_factory=TokenUsage)
+    begun: list[ToolCall] = msgspec.field(default_factory=list)
+    used: TokenUsage = msgspec.field(default_factory=TokenUsage)
     nanodollars: int = 0
     #: The turn has ended and the agent sleeps: nothing waits for it.
     at_rest: bool = False
@@ -384,7 +380,7 @@ def _carry_out(tx: Tx, turn: Turn, state: AgentState, result: CallResult) -> tup
     if (refusal := tx.attempt(consequences)) is not None:
         error = ToolError(kind=refusal.code, message=refusal.message, recovery_hint=refusal.hint)
         told = receipt(result.call.name, error)
-        return state, replace(result, content=told, summary=error.message, outcome=None, error=error)
+        return state, msgspec.structs.replace(result, content=told, summary=error.message, outcome=None, error=error)
     if outcome.sleep:
         changed.append(start_sleep(tx, changed[-1], turn, outcome.sleep))
     return changed[-1], result

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +29,7 @@ from holon.core.messages import (
 )
 from holon.core.tasks import TaskKind
 from holon.core.transitions import Transition
+from holon.core.values import Value
 from holon.providers.selection import ModelRef
 from holon.runtime.admission import KEY_CHARS, Admission, admit, check, require_agent
 from holon.runtime.host import Host
@@ -227,8 +227,7 @@ class Run:
         await host.isolation.quieten(agent_id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+class _Key(Value, frozen=True):
     """A caller's idempotency key: what began under it, and how that ended."""
 
     text: str

@@ -6,7 +6,6 @@ Pure: ticks are described here and admitted by `resting`. Only the runtime makes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -23,6 +22,7 @@ from holon.core.closures import (
 from holon.core.limits import Limits
 from holon.core.messages import JsonBody, MessageEnvelope, MessageKind, Priority, TextBody
 from holon.core.triggers import WakeHint
+from holon.core.values import Value
 
 #: Ticks that one work item gets without new evidence. Then it is left alone until something changes.
 WORK_TICKS_WITHOUT_EVIDENCE = 3
@@ -39,8 +39,7 @@ class TickSubsystem(StrEnum):
     TASK_RESTART = "task_restart"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class Tick(Value, frozen=True, kw_only=True):
     """A system tick to be admitted. Two of the same key are the same tick."""
 
     subsystem: TickSubsystem
@@ -50,8 +49,7 @@ class Tick:
     work_item_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnableWork:
+class RunnableWork(Value, frozen=True, kw_only=True):
     work_item_id: str
     revision: int
     #: Ticks since the last new evidence about this item.
@@ -62,14 +60,12 @@ class RunnableWork:
         return self.ticks >= WORK_TICKS_WITHOUT_EVIDENCE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueRecheck:
+class DueRecheck(Value, frozen=True, kw_only=True):
     work_item_id: str
     recheck_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleFacts:
+class IdleFacts(Value, frozen=True, kw_only=True):
     """What there is for an agent that runs nothing, and that no operator holds."""
 
     closure: ClosureDecision
@@ -88,8 +84,7 @@ class IdleFacts:
     may_suspend: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleDecision:
+class IdleDecision(Value, frozen=True, kw_only=True):
     decision: SchedulerDecision
     #: With `emit_system_tick`, and only with it.
     tick: Tick | None = None
@@ -146,8 +141,7 @@ def self_turn_delay_ms(self_turns: int, limits: Limits) -> int | None:
     return min(FIRST_BACKOFF_MS << doublings, limits.self_turn_backoff_cap_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class IdleRule:
+class IdleRule(Value, frozen=True):
     applies: Callable[[IdleFacts], bool]
     kind: SchedulerDecisionKind
     reason: str

@@ -11,7 +11,6 @@ import hmac
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +33,7 @@ from holon.core.triggers import (
     TriggerSummary,
     WakeHint,
 )
+from holon.core.values import Value
 from holon.runtime.admission import require_agent
 from holon.runtime.waking import submit_hint
 from holon.store import Store, Tx, agents, triggers
@@ -44,8 +44,7 @@ NESTING = 64
 _TOKEN = re.compile(r"cb_([0-9a-z]{22})_([0-9a-f]{64})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Value, frozen=True, kw_only=True):
     """What an outside system sent to the URL. The payload is opaque: it is kept, not interpreted."""
 
     payload: bytes = b""

@@ -8,6 +8,8 @@ from litestar import Litestar
 from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
+from litestar.plugins.base import PluginProtocol
+from litestar.plugins.core import MsgspecDIPlugin
 
 from holon.runtime.host import Host
 from holon.server import openapi, problems, routes
@@ -15,8 +17,16 @@ from holon.server.auth import caller_of
 from holon.server.bodies import StrictRequest
 
 
+class Application(Litestar):
+    """All bodies are structs: the plugins for other kinds need not be loaded, which would take a tenth of a second."""
+
+    @staticmethod
+    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
+        return [*plugins, MsgspecDIPlugin()]
+
+
 def create_app(host: Host) -> Litestar:
-    return Litestar(
+    return Application(
         route_handlers=routes.ALL,
         dependencies={"host": Provide(lambda: host, use_cache=True, sync_to_thread=False)},
         guards=[_came_through_a_door],

@@ -7,7 +7,6 @@ is used up; nothing is ever unloaded behind the agent's back.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from holon.core.skills import (
     ActivationBudget,
@@ -15,18 +14,17 @@ from holon.core.skills import (
     ActivationState,
     SkillActivation,
 )
+from holon.core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Value, frozen=True):
     """The body may be sent. `warns`: this load crosses the threshold that the log should mention."""
 
     warns: bool
     total_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(Value, frozen=True):
     """The body is already there: in the prompt's head, or above in the conversation."""
 
     activation: SkillActivation

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 
 from holon.core.skills import SkillUnusable
 from holon.core.tokens import estimate
+from holon.core.values import Value
 from holon.skills.descriptors import SkillDescriptor
 from holon.skills.format import read_skill
 
@@ -15,8 +15,7 @@ from holon.skills.format import read_skill
 MAX_BODY_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Value, frozen=True):
     text: str
     version: str
     tokens: int

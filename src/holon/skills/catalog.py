@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from holon.core.skills import SkillScope, UnknownSkillError
+from holon.core.values import Value
 from holon.skills.descriptors import SkillDescriptor
 from holon.skills.format import ENTRYPOINT, FRONT_MATTER_BYTES, FrontMatter, read_skill
 
@@ -30,8 +32,7 @@ ROOTS: Mapping[SkillScope, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Value, frozen=True):
     """Where an agent looks. Only the default agent has a user; an agent may have no workspace beside its home."""
 
     agent_home: Path
@@ -53,8 +54,7 @@ class Places:
         return [(scope, root) for scope in SkillScope if (root := self.root(scope)) is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Value, frozen=True):
     """What was found: skills by their name in this catalog, sorted, and folders that are no skills, with the reason."""
 
     skills: Mapping[str, SkillDescriptor]
@@ -91,8 +91,7 @@ class _Stamp(NamedTuple):
 _NOTHING = _Stamp((0, 0, 0), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Value, frozen=True):
     stamp: _Stamp
     #: A described skill, or why the folder is none.
     found: SkillDescriptor | str
@@ -235,7 +234,7 @@ def _assemble(
             skills[item.name] = item
         elif (qualified := f"{item.scope}:{item.name}") not in skills and other.scope is not item.scope:
             problems.append(f"{item.folder} is listed as {qualified!r}: {other.folder} already has its name")
-            skills[qualified] = replace(item, name=qualified)
+            skills[qualified] = msgspec.structs.replace(item, name=qualified)
         else:
             problems.append(f"{item.folder} is left out: {other.folder} has the same name {item.name!r}")
     return Catalog(dict(sorted(skills.items())), tuple(problems), tuple(roots), version)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from holon.core.skills import LoadReason
+from holon.core.values import Value
 from holon.skills.catalog import Catalog
 from holon.skills.descriptors import SkillDescriptor
 from holon.skills.format import ENTRYPOINT
@@ -20,8 +20,7 @@ MAX_COMMAND_CHARS = 100_000
 _WORDS = re.compile(r"[^\s'\"|;&()<>=`$,:]+(?:\\ [^\s'\"|;&()<>=`$,:]+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class Activation:
+class Activation(Value, frozen=True):
     skill: SkillDescriptor
     load_reason: LoadReason
     #: What triggered it: the SKILL.md, or the script.

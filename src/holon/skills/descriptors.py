@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from holon.core.skills import SkillScope
+from holon.core.values import Value
 from holon.skills.format import ENTRYPOINT, FrontMatter
 
 _BLANK = FrontMatter()
 
 
-@dataclass(frozen=True, slots=True)
-class SkillDescriptor:
+class SkillDescriptor(Value, frozen=True):
     #: What the skill is called in this catalog: its own name, or `scope:name` where another one has that name.
     name: str
     description: str

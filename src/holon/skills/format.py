@@ -7,13 +7,14 @@ for another product, or in a hurry, still works.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import yaml
 
 from holon.core.errors import InvalidInput
 from holon.core.tokens import count
+from holon.core.values import Value
 
 ENTRYPOINT = "SKILL.md"
 NAME_CHARS = 64
@@ -36,8 +37,7 @@ KNOWN_FIELDS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Value, frozen=True):
     """What stands between the fences, typed."""
 
     name: str = ""
@@ -56,11 +56,10 @@ class FrontMatter:
     references: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SkillText:
+class SkillText(Value, frozen=True):
     front: FrontMatter
     body: str
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = msgspec.field(default=())
 
 
 def read_skill(text: str, folder_name: str) -> SkillText:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holon.core.agents import AgentIdentity
 from holon.core.skills import UnknownSkillError
 from holon.skills.catalog import Catalog, CatalogReader, Places
 from holon.skills.descriptors import SkillDescriptor
+from holon.skills.hits import Found
 from holon.skills.references import Reference, ReferenceCache, find_reference
-from holon.skills.searching import Found, SkillSearch
+
+if TYPE_CHECKING:
+    from holon.skills.searching import SkillSearch
 
 #: Agents whose search index is kept in memory.
 CAPACITY = 64
@@ -83,6 +87,8 @@ class Library:
         with self._search_lock:  # a first search reads every body; nobody who only looks at the catalog waits for it
             if places not in self._searches and len(self._searches) >= CAPACITY:
                 self._searches.clear()
+            from holon.skills.searching import SkillSearch
+
             return self._searches.setdefault(places, SkillSearch()).search(catalog, query, limit)
 
     def reference(self, skill: SkillDescriptor, reference: str, turn_id: str) -> tuple[Reference, set[int]]:

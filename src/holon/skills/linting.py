@@ -10,11 +10,11 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 from holon.core.tokens import count
+from holon.core.values import Value
 from holon.skills.catalog import allowed_references
 from holon.skills.format import ENTRYPOINT, FrontMatter, check_body, check_fields, read_skill
 from holon.skills.plain_files import read_plain
@@ -27,8 +27,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Value, frozen=True):
     #: The file, from the skill's folder.
     path: str
     message: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,7 @@ from holon.core.skills import (
     LoadRecord,
     SkillActivation,
 )
+from holon.core.values import Value
 from holon.skills.bodies import Body
 from holon.skills.descriptors import SkillDescriptor
 from holon.store import Tx, activations, agents, loads, turns
@@ -30,8 +30,7 @@ def free(_model_ref: str, _tokens: int) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Value, frozen=True):
     """Who loads, in which turn, by which call. Without a turn it is the runtime, at the start of an epoch."""
 
     agent_id: str

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from holon.core.skills import ReferenceNotAllowedError, ReferenceNotFoundError, ReferenceUnreadableError
 from holon.core.tokens import estimate
+from holon.core.values import Value
 from holon.skills.bodies import version_of
 from holon.skills.descriptors import SkillDescriptor
 
@@ -22,8 +22,7 @@ PAGE_CHARS = 32_000
 MAX_BYTES = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Value, frozen=True):
     path: str
     text: str
     version: str

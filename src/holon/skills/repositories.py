@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from holon.core.errors import InvalidInput, OperatorError
+from holon.core.values import Value
 
 TIMEOUT_S = 120
 _URL = re.compile(r"(?:git\+)?(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+")
@@ -26,8 +26,7 @@ class GitFailed(OperatorError):
     code = "git_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(Value, frozen=True):
     folder: Path
     commit: str
 

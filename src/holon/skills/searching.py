@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from holon.core.skills import SkillUnusable
 from holon.recall.lexical import Analysed, Field, LexicalIndex, analyse
 from holon.skills.bodies import load_body
 from holon.skills.catalog import Catalog
 from holon.skills.descriptors import SkillDescriptor
+from holon.skills.hits import Found
 
 FIELDS = (
     Field("name", weight=3.0, usual_terms=3, is_title=True),
@@ -19,14 +18,6 @@ FIELDS = (
 )
 #: Of a long body its beginning says what it is about.
 BODY_CHARS = 20_000
-MAX_HITS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    skill: SkillDescriptor
-    score: float
-    matched: tuple[str, ...] = ()
 
 
 class SkillSearch:

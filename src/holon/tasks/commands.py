@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from holon.core.clock import SystemClock
 from holon.core.errors import HolonError
+from holon.core.values import Value
 from holon.tasks import folder as folders
 from holon.tasks import processes
 from holon.tasks.channel import Channel
@@ -97,16 +97,14 @@ class RunningCommand:
             self._ended.set_exception(error)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Value, frozen=True):
     """A command that ended while nobody watched."""
 
     folder: Path
     status: CommandStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Value, frozen=True):
     """A command that has no runner and no status. `end_lost` ends what may be left of it."""
 
     folder: Path

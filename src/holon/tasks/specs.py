@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
+
 from holon.core.tasks import command_digest
+from holon.core.values import Value
 from holon.tasks.failures import CommandSpawnFailed, ShellMissing
 from holon.tasks.protocol import Order
 
@@ -19,8 +21,7 @@ MIB = 1_048_576
 LOGIN_SHELLS = frozenset({"bash", "zsh", "ksh", "mksh", "fish"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandLimits:
+class CommandLimits(Value, frozen=True, kw_only=True):
     """What the kernel holds each process of the command to; None: what this machine allows."""
 
     cpu_s: int | None = None
@@ -40,8 +41,7 @@ class CommandLimits:
         return {name: value for name, value in given.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandSpec:
+class CommandSpec(Value, frozen=True, kw_only=True):
     cmd: str
     workdir: Path
     #: Its own, for ever: output, status and the runner's socket. Made if it is not there.
@@ -54,7 +54,7 @@ class CommandSpec:
     accepts_input: bool = False
     #: Put before the shell, such as a sandbox and its arguments.
     argv_prefix: tuple[str, ...] = ()
-    limits: CommandLimits = field(default_factory=CommandLimits)
+    limits: CommandLimits = msgspec.field(default_factory=CommandLimits)
     #: Kept of each stream: its beginning and its end.
     head_bytes: int = 7 * MIB
     tail_bytes: int = 1 * MIB

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from holon.core.codec import Record, dumps
 from holon.core.errors import HolonError, StoreUnavailable
 from holon.core.templates import SourceKind
+from holon.core.values import Value
 from holon.skills.builtins import builtin_skill
 from holon.skills.installing import Installed, install
 from holon.templates.contents import BuiltinSkill, GithubSkill, LocalSkill, SkillRef, read_template
@@ -55,8 +55,7 @@ class TemplateProvenance(Record, frozen=True, kw_only=True, omit_defaults=False)
     skills: list[AppliedSkill]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Value, frozen=True):
     """A home that is ready to be moved in. `token` is what the errand of the creation remembers."""
 
     token: str

@@ -6,13 +6,13 @@ import hashlib
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from holon.core.codec import Input, InvalidJson, loads
+from holon.core.values import Value
 from holon.templates.places import AGENTS_MD
 from holon.templates.sources import InvalidTemplate
 
@@ -71,8 +71,7 @@ class SkillsFile(Input, frozen=True, kw_only=True):
     skill_refs: Annotated[list[SkillRef], msgspec.Meta(max_length=MAX_SKILLS)] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Value, frozen=True):
     agents_md: str
     skill_refs: tuple[SkillRef, ...]
     sha256: str

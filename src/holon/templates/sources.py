@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 from holon.core.errors import InvalidInput, NotFound
 from holon.core.templates import SourceKind
+from holon.core.values import Value
 from holon.skills.repositories import clone
 from holon.templates.places import BUILTIN, is_template_id, user_folder
 
@@ -39,8 +39,7 @@ class UnknownTemplate(NotFound):
     code = "unknown_template"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Value, frozen=True):
     """A template that was found: its folder, and for GitHub what was asked for and which commit that was."""
 
     reference: str

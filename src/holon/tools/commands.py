@@ -9,7 +9,7 @@ import msgspec
 from holon.core.codec import Input
 from holon.providers.contract import Freeform
 from holon.tools.registry import CallContext, Tool, ToolOutcome
-from holon.workspaces.freeform import GRAMMAR
+from holon.workspaces.grammar import GRAMMAR
 
 MAX_BATCH = 12
 

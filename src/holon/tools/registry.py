@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,13 +15,13 @@ import msgspec
 from holon.core.agents import AgentIdentity, AgentState
 from holon.core.codec import InvalidShape, dumps, from_plain
 from holon.core.messages import MessageEnvelope
+from holon.core.values import Value
 from holon.providers.contract import INVALID_ARGUMENTS, Freeform, ToolSpec
 from holon.store import Tx
 from holon.tools.envelope import ToolError, ToolFailure
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(Value, frozen=True):
     """What a tool may know about its call: who asks, because of which message, in which turn."""
 
     agent: AgentIdentity
@@ -31,19 +30,17 @@ class CallContext:
     run_id: str
     call_id: str
     #: Whether the operator has aborted the run, for a tool that is cancelled and must tell this from a shutdown.
-    aborted: Callable[[], bool] = field(default=lambda: False)
+    aborted: Callable[[], bool] = msgspec.field(default=lambda: False)
 
 
-@dataclass(frozen=True, slots=True)
-class SleepRequest:
+class SleepRequest(Value, frozen=True):
     """The model wants to rest; the turn ends if nothing else was asked for in the same round."""
 
     reason: str
     duration_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
+class ToolOutcome(Value, frozen=True):
     content: str
     summary: str
     #: How many commands the call ran: a batch is one call, and as many commands as it has items.
@@ -57,8 +54,7 @@ class ToolOutcome:
     sleep: SleepRequest | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Value, frozen=True):
     name: str
     description: str
     input_type: type[msgspec.Struct]
@@ -69,9 +65,8 @@ class Tool:
     freeform: Freeform | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRegistry:
-    tools: dict[str, Tool] = field(default_factory=dict)
+class ToolRegistry(Value, frozen=True):
+    tools: dict[str, Tool] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, tools: Iterable[Tool]) -> ToolRegistry:

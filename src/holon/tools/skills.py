@@ -18,6 +18,7 @@ from holon.core.tokens import estimate
 from holon.skills.activation import Pointer, SkillActivationRegistry
 from holon.skills.bodies import heading, load_body
 from holon.skills.descriptors import SkillDescriptor
+from holon.skills.hits import MAX_HITS, Found
 from holon.skills.library import Library
 from holon.skills.recording import (
     Cause,
@@ -29,7 +30,6 @@ from holon.skills.recording import (
     record_refusal,
     record_unload,
 )
-from holon.skills.searching import MAX_HITS, Found
 from holon.store import Store, activations
 from holon.tools.envelope import ToolError, ToolFailure
 from holon.tools.registry import CallContext, Tool, ToolOutcome

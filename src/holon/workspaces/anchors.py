@@ -11,9 +11,9 @@ import hashlib
 import os
 import stat
 from base64 import b32encode
-from dataclasses import dataclass
 from pathlib import Path
 
+from holon.core.values import Value
 from holon.core.workspaces import (
     AGENT_HOME,
     AccessMode,
@@ -28,8 +28,7 @@ _POINTER_BYTES = 4_096
 _ID_CHARS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detected:
+class Detected(Value, frozen=True, kw_only=True):
     """What a path turned out to be."""
 
     workspace_id: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from holon.core.errors import AgentError
 from holon.core.ids import new_id
+from holon.core.values import Value
 from holon.workspaces.journal import Blocked, Entry, Journal, OpenPatch, alone_in, locked
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 from holon.workspaces.snapshots import Snapshot, digest, digest_at
@@ -28,8 +28,7 @@ class PatchFailed(AgentError):
     status = 503
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Value, frozen=True):
     """One name: what is there now, and what shall be there; None is nothing."""
 
     path: PurePosixPath

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holon.core.errors import AgentError
+from holon.core.values import Value
 
 
 class InvalidEnvironment(AgentError):
@@ -20,8 +20,7 @@ class InvalidEnvironment(AgentError):
     code = "invalid_tool_input"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Value, frozen=True, kw_only=True):
     """Whose command it is, and what may surround it."""
 
     agent_id: str

@@ -23,23 +23,6 @@ BEGIN, END = "*** Begin Patch", "*** End Patch"
 _ADD, _UPDATE, _DELETE = "*** Add File:", "*** Update File:", "*** Delete File:"
 _MOVE, _END_OF_FILE = "*** Move to:", "*** End of File"
 
-#: For a custom tool (Lark, as the providers' grammar tools take it). The parser takes all of this, and a little more.
-GRAMMAR = r"""start: "*** Begin Patch" LF file+ "*** End Patch" LF?
-file: add | delete | update
-add: "*** Add File: " TEXT LF added+
-delete: "*** Delete File: " TEXT LF
-update: "*** Update File: " TEXT LF (move change* | change+)
-move: "*** Move to: " TEXT LF
-change: place* line+ end?
-place: "@@" (" " TEXT)? LF
-line: (" " | "+" | "-") TEXT? LF no_newline?
-added: "+" TEXT? LF no_newline?
-no_newline: "\\ No newline at end of file" LF
-end: "*** End of File" LF
-TEXT: /[^\n]+/
-%import common.LF
-"""
-
 _EXAMPLE = f"{BEGIN}\n{_UPDATE} path\n@@\n unchanged line\n-old line\n+new line\n{END}\n"
 
 

@@ -12,10 +12,10 @@ import re
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from holon.core.values import Value
 from holon.workspaces.git_problems import GitFailed, GitProblem, explain
 from holon.workspaces.locks import HELD
 
@@ -24,8 +24,7 @@ TIMEOUT_S = 30.0
 _GRACE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(Value, frozen=True, kw_only=True):
     """Where git acts. A worktree is named from outside: nothing in it is asked where its repository is."""
 
     git_dir: Path

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from holon.core.codec import Record
 from holon.core.errors import AgentError
+from holon.core.values import Value
 
 
 class InvalidPatch(AgentError):
@@ -95,8 +96,7 @@ class Hunk:
         return replace(self, lines=lines, old_start=self.new_start, new_start=self.old_start)
 
 
-@dataclass(frozen=True, slots=True)
-class FilePatch:
+class FilePatch(Value, frozen=True):
     """What is to happen to one file. An `ADD` with `from_path` is a copy."""
 
     action: PatchAction
@@ -111,8 +111,7 @@ class FilePatch:
     ignored: tuple[IgnoredMetadata, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Value, frozen=True):
     files: tuple[FilePatch, ...]
     ignored: tuple[IgnoredMetadata, ...] = ()
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 
 from holon.core.policy import Guarantee
+from holon.core.values import Value
 from holon.workspaces import cgroups
 from holon.workspaces.cgroups import Controllers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Value, frozen=True, kw_only=True):
     memory_bytes: int
     processes: int
     open_files: int

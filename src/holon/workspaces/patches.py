@@ -5,7 +5,6 @@ finds every problem at once, `apply` changes all files or none. `recover` settle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 
 from holon.core.codec import Record, to_plain
 from holon.core.errors import AgentError
+from holon.core.values import Value
 from holon.workspaces.commits import Change, PatchFailed, TargetChanged, commit
 from holon.workspaces.drafts import Draft, DraftFile
 from holon.workspaces.freeform import BEGIN, END, parse_freeform
@@ -98,8 +98,7 @@ class PatchResult(Record, frozen=True, kw_only=True, omit_defaults=False):
     summary_text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Value, frozen=True):
     """What a patch would do to the files of a root. Making it changes nothing: it is the dry run."""
 
     root: ExecutionRoot

@@ -6,8 +6,9 @@ Judged by where a path really leads. A place counts whether it exists or not: it
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from holon.core.workspaces import WorkspaceRefused
@@ -37,9 +38,13 @@ _SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/us
 
 
 def private_places(*, holon_home: Path | None = None, user_home: Path | None = None) -> tuple[Path, ...]:
-    """What stays hidden, as real paths."""
-    home = user_home or Path.home()
-    places = [f"{home}/{name}" for name in _CREDENTIALS] + ([str(holon_home)] if holon_home else [])
+    """What stays hidden, as real paths. Every command asks, and nobody moves them between two commands."""
+    return _private(str(user_home or Path.home()), str(holon_home) if holon_home else None, int(time.monotonic() / 5))
+
+
+@lru_cache(maxsize=8)
+def _private(home: str, holon_home: str | None, _moment: int) -> tuple[Path, ...]:
+    places = [f"{home}/{name}" for name in _CREDENTIALS] + ([holon_home] if holon_home else [])
     return tuple(Path(os.path.realpath(place)) for place in places)
 
 

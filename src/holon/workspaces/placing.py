@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
+from holon.core.values import Value
 from holon.workspaces.hunks import Hunk, Op
 from holon.workspaces.lines import Line, usual_eol
 from holon.workspaces.mismatches import explain, listed
@@ -23,8 +24,7 @@ MAX_CANDIDATES = 20
 MAX_EXPLAINED, MAX_MISFITS = 5, 50
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Value, frozen=True):
     hunk: Hunk
     #: Index of the first line of the file that the hunk covers.
     at: int
@@ -34,8 +34,7 @@ class Placed:
         return self.at + len(self.hunk.old)
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Value, frozen=True):
     """Why a hunk was not placed, or where it was placed instead."""
 
     kind: str

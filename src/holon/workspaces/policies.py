@@ -8,7 +8,6 @@ must be sandboxed and cannot be runs no commands: it is never let out quietly.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from holon.core.policy import (
     ProcessGuarantees,
     ResourceAuthority,
 )
+from holon.core.values import Value
 from holon.core.workspaces import WorkspaceRefused
 from holon.workspaces.anchors import Detected
 from holon.workspaces.places import private_places, real, refuse_private, refuse_system
@@ -54,8 +54,7 @@ class ToolDenied(AgentError):
     status = 403
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOptions:
+class PolicyOptions(Value, frozen=True, kw_only=True):
     """What an operator has set for one agent."""
 
     #: Which of the three actions exist for it.

@@ -13,13 +13,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
 from holon.core.errors import AgentError
 from holon.core.policy import Guarantee
+from holon.core.values import Value
 from holon.core.workspaces import WorkspaceRefused
 from holon.workspaces import cgroups, limits
 from holon.workspaces.binds import Bind, GitAccess, of_repository, ordered
@@ -50,13 +52,12 @@ class Ends(StrEnum):
     WITH_PARENT = "with_parent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxSpec:
+class SandboxSpec(Value, frozen=True, kw_only=True):
     #: The execution root: writable.
     root: Path
     #: Where the command starts, in the root.
     cwd: Path
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     #: Further folders that the command may write, and that it may only read (compilers, caches, data).
     writable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
@@ -83,8 +84,7 @@ class SandboxSpec:
     group: str = "shared"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxProbe:
+class SandboxProbe(Value, frozen=True, kw_only=True):
     """Whether commands can be confined here, found by doing it once."""
 
     available: bool
@@ -255,7 +255,9 @@ def _problem(found: SandboxProbe) -> str | None:
     """What keeps this bubblewrap from making a sandbox."""
     with tempfile.TemporaryDirectory(prefix="holon-sandbox-", dir="/tmp") as folder:
         # Groups were tried when they were looked for.
-        prefix = argv_prefix(SandboxSpec(root=Path(folder), cwd=Path(folder)), replace(found, groups=NO_GROUPS))
+        prefix = argv_prefix(
+            SandboxSpec(root=Path(folder), cwd=Path(folder)), msgspec.structs.replace(found, groups=NO_GROUPS)
+        )
         try:
             answer = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=30, cwd="/")
         except (OSError, subprocess.SubprocessError) as error:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from holon.core.values import Value
 from holon.workspaces.roots import ExecutionRoot
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Value, frozen=True):
     content: bytes
     mode: int
     owner: tuple[int, int]

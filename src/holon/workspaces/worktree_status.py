@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from holon.core.values import Value
 from holon.workspaces.git import Repository, git, own_filters
 from holon.workspaces.git_problems import GitFailed, GitProblem
 
@@ -28,8 +28,7 @@ _UNDER_WAY = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorktreeState:
+class WorktreeState(Value, frozen=True, kw_only=True):
     path: Path
     #: Whether its folder is there.
     exists: bool
@@ -51,8 +50,7 @@ class WorktreeState:
         return self.exists and self.matches and not self.dirty
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Value, frozen=True, kw_only=True):
     """What can be told of a worktree without running git."""
 
     exists: bool

@@ -11,9 +11,9 @@ import asyncio
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from holon.core.values import Value
 from holon.core.workspaces import CleanupStatus, ProjectionKind, TaskWorktree, WorktreeSession
 from holon.workspaces.anchors import Detected, detect
 from holon.workspaces.branches import check_name, placed, session_branch, shelf, task_branch
@@ -54,8 +54,7 @@ CREATE_TIMEOUT_S = 600.0
 _SOMEBODY_ELSES = (GitProblem.BRANCH_EXISTS, GitProblem.PATH_EXISTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worktree:
+class Worktree(Value, frozen=True, kw_only=True):
     """A worktree that was just made."""
 
     path: Path
@@ -83,8 +82,7 @@ class Worktree:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleanup:
+class Cleanup(Value, frozen=True, kw_only=True):
     """What became of a worktree that was to be removed."""
 
     status: CleanupStatus
