@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import count
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: sorts like the number it encodes
-_TIME_CHARS, _TAIL_CHARS = 10, 12
+_TIME_CHARS = 10
 _RANDOM_BITS, _COUNTER_MASK = 40, (1 << 20) - 1
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]  # ten bits a look-up
 _random = random.Random()  # begins with the system's randomness, in each process anew
@@ -26,8 +26,10 @@ _counter = count(int.from_bytes(os.urandom(3), "big"))  # `next` on it is atomic
 def new_id(prefix: str, now_ms: int | None = None) -> str:
     """A fresh id such as `msg_01k9x0c7vqz3…`; `now_ms` is the caller's clock where it has one."""
     moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    tail = (next(_counter) & _COUNTER_MASK) << _RANDOM_BITS | _random.getrandbits(_RANDOM_BITS)
-    return f"{prefix}_{_time(moment)}{_encode(tail, _TAIL_CHARS)}"
+    number, chance = next(_counter) & _COUNTER_MASK, _random.getrandbits(_RANDOM_BITS)
+    order = _PAIRS[number >> 10] + _PAIRS[number & 1023]
+    head, tail = _PAIRS[chance >> 30] + _PAIRS[chance >> 20 & 1023], _PAIRS[chance >> 10 & 1023] + _PAIRS[chance & 1023]
+    return f"{prefix}_{_time(moment)}{order}{head}{tail}"
 
 
 def first_id(prefix: str, now_ms: int) -> str:

@@ -77,7 +77,7 @@ def standing(tx: Tx, agent_id: str) -> Standing | None:
     """Every admission asks: so nothing is decoded, and messages that are admitted together ask once."""
     known: Standing | None = tx.kept.get(agent_id)
     if known is None:
-        row = tx.one(_DOOR, agent_id)
+        row = tx.look(_DOOR, agent_id)
         if row is not None:
             tx.know_places(agent_id, *row[3:])
         known = tx.kept[agent_id] = Standing(*row[:3]) if row else None

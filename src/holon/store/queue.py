@@ -24,14 +24,14 @@ def append(tx: Tx, envelope: MessageEnvelope, *, source_key: str | None = None) 
 
     `source_key` names the one source of a tick (a timer, a hint), so that it can be coalesced or voided while it waits.
     """
-    tx.run(
+    tx.insert_later(
         "INSERT INTO messages (id, agent_id, envelope) VALUES (?, ?, ?)",
         envelope.id,
         envelope.agent_id,
         dumps(envelope),
     )
     places = tx.join_queue(envelope.agent_id)
-    tx.run(
+    tx.insert_later(
         "INSERT INTO queue (message_id, agent_id, lane, seq, status, created_at, updated_at, source_key)"
         " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?)",
         envelope.id,

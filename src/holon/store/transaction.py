@@ -41,11 +41,12 @@ class Places:
 class Tx:
     """Everything done through one `Tx` commits together or not at all."""
 
-    __slots__ = ("_connection", "_events", "_places", "at", "emitted", "kept", "noted", "now_ms")
+    __slots__ = ("_connection", "_events", "_later", "_places", "at", "emitted", "kept", "noted", "now_ms")
 
     def __init__(self, connection: Cursor, now_ms: int, at: Transition | None = None) -> None:
         self._connection = connection
         self._events: list[tuple[str, str, str | None, str | None, str]] = []
+        self._later: dict[str, list[tuple[Any, ...]]] = {}
         self._places: dict[str, Places] = {}
         #: What was read here and still holds, by scope. Whoever changes it takes it out.
         self.kept: dict[str, Any] = {}
@@ -60,18 +61,36 @@ class Tx:
 
     def run(self, sql: str, *parameters: Any) -> int:
         """Executes a statement; the number of rows that it changed."""
+        if self._later:
+            self._write_rows()
         return int(self._connection.execute(sql, parameters).rowcount)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
+        if self._later:
+            self._write_rows()
+        row: Row | None = self._connection.execute(sql, parameters).fetchone()
+        return row
+
+    def look(self, sql: str, *parameters: Any) -> Row | None:
+        """The same for what no row that is yet to be written (`insert_later`) has to do with."""
         row: Row | None = self._connection.execute(sql, parameters).fetchone()
         return row
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
+        if self._later:
+            self._write_rows()
         rows: list[Row] = self._connection.execute(sql, parameters).fetchall()
         return rows
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        if self._later:
+            self._write_rows()
         self._connection.executemany(sql, rows)
+
+    def insert_later(self, sql: str, *row: Any) -> None:
+        """Writes a row before the next statement of any other kind: rows of many that share a commit go together."""
+        self._later.setdefault(sql, []).append(row)
+        self.noted += 1
 
     def emit(
         self, agent_id: str, payload: EventPayload, *, message_id: str | None = None, turn_id: str | None = None
@@ -108,6 +127,7 @@ class Tx:
 
     def attempt(self, fn: Callable[[Tx], None]) -> HolonError | None:
         """Runs a part that may be refused. If it is, nothing of it stays, and the rest of the transaction goes on."""
+        self._write_rows()
         events, noted, kept = len(self._events), self.noted, dict(self.kept)
         places = {scope: copy(found) for scope, found in self._places.items()}
         self._connection.execute("SAVEPOINT part")
@@ -116,6 +136,7 @@ class Tx:
         except HolonError as error:
             self._connection.execute("ROLLBACK TO part")
             del self._events[events:]
+            self._later.clear()
             self._places, self.noted, self.kept = places, noted, kept
             return error
         finally:
@@ -124,6 +145,7 @@ class Tx:
 
     def flush_events(self) -> None:
         """Gives the emitted events their places and writes the counters. Called once, at the transaction's end."""
+        self._write_rows()
         if self._events:
             stem = new_id("evt", self.now_ms)[:-4]  # the events of one transaction differ in their last characters
             self.many(
@@ -142,6 +164,11 @@ class Tx:
                     *(places.event_seq, places.queue_seq, places.transcript_seq, places.pending, scope),
                 )
                 places.moved = False
+
+    def _write_rows(self) -> None:
+        later, self._later = self._later, {}
+        for sql, rows in later.items():
+            self._connection.executemany(sql, rows)
 
     def _counted(self, scope: str) -> Places:
         """The places of an agent, to be counted on."""
