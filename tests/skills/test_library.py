@@ -13,8 +13,9 @@ from tests.skills.shelves import put_skill
 def test_a_small_catalog_is_looked_at_at_once_and_shows_what_changed(tmp_path: Path) -> None:
     library, agent = Library(), identity(agent_home=str(tmp_path))
     put_skill(tmp_path / "skills", "one")
-    assert library.catalog_at_once(agent) is None, "nobody knows yet how large it is"
-    library.catalog(agent)
+    first = library.catalog_at_once(agent)
+    assert first is not None
+    assert list(first.skills) == ["one"]
     put_skill(tmp_path / "skills", "two")
     found = library.catalog_at_once(agent)
     assert found is not None
@@ -25,6 +26,7 @@ def test_a_large_catalog_is_left_to_a_thread(tmp_path: Path) -> None:
     library, agent = Library(), identity(agent_home=str(tmp_path))
     for number in range(FEW + 1):
         put_skill(tmp_path / "skills", f"skill-{number}")
+    assert library.catalog_at_once(agent) is None, "also while nobody has looked"
     assert len(library.catalog(agent).skills) == FEW + 1
     assert library.catalog_at_once(agent) is None
 

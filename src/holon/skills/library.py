@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,13 +60,14 @@ class Library:
             return self._reader.read(self.places(agent))
 
     def catalog_at_once(self, agent: AgentIdentity) -> Catalog | None:
-        """The catalog as it stands now, if a look takes next to no time: it was small, and nobody else is looking."""
+        """The catalog as it stands now, if a look takes next to no time: it is small, and nobody else is looking."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
             places = self.places(agent)
             known = self._reader.known(places)
-            return self._reader.read(places) if known is not None and len(known.skills) <= FEW else None
+            count = len(known.skills) if known is not None else _entries(places)
+            return self._reader.read(places) if count <= FEW else None
         finally:
             self._lock.release()
 
@@ -96,3 +99,12 @@ class Library:
         listed = find_reference(skill, reference)
         with self._lock:
             return self._references.get(turn_id, skill, listed)
+
+
+def _entries(places: Places) -> int:
+    """How much there is to look at."""
+    count = 0
+    for _, root in places.roots():
+        with suppress(OSError):
+            count += len(os.listdir(root))
+    return count
