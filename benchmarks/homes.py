@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import tempfile
 import time
 from collections.abc import Coroutine, Iterable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.processes import remove
+from holon.cli.entry import GC_THRESHOLDS
 from holon.core.agents import (
     AgentIdentity,
     AgentKind,
@@ -63,7 +65,8 @@ def settings_for(home: Path, **overrides: Any) -> Settings:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """On the loop that `holon serve` uses."""
+    """On the loop that `holon serve` uses, and with its thresholds."""
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -160,7 +163,7 @@ class Turns:
         seconds = await settled - started
         self.turns += 1
         looks = 0
-        while agent_id in self._host.dispatcher.working:  # noqa: ASYNC110 - so that the next prompt finds it at rest
+        while agent_id in self._host.dispatcher.working:
             looks += 1
             await asyncio.sleep(0 if looks < 3 else 0.001)  # who only ever yields keeps the writer from its work
         return seconds
