@@ -18,12 +18,15 @@ _SETTINGS = (
     "nsswitch.conf",
     "os-release",
     "passwd",
+)
+_NETWORK_SETTINGS = (
     "pki/ca-trust/extracted",
     "pki/tls/certs",
+    "resolv.conf",
+    "services",
     "ssl/certs",
     "ssl/openssl.cnf",
 )
-_NETWORK_SETTINGS = ("resolv.conf", "services")
 #: The kernel takes a write to its settings from root's number, whatever rights it has left, also in a namespace: the
 #: one for core dumps names a program that runs outside.
 _KERNEL_SETTINGS = ("fs", "sys", "sysrq-trigger")
