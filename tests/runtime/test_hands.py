@@ -99,6 +99,8 @@ async def test_what_a_command_leaves_in_its_session_ends_with_it(living: Opens) 
     assert (answer["disposition"], answer["exit_status"]) == ("completed", 0)
     pid = int(answer["stdout_preview"])
     await soon(lambda: not Path(f"/proc/{pid}").exists())
+    (note,) = answer["notes"]
+    assert note.startswith("1 background processes were ended with it")
 
 
 @pytest.mark.spec("RT-261", "RT-262")

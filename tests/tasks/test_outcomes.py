@@ -18,6 +18,7 @@ from holon.tasks.outcomes import (
     promoted,
 )
 from holon.tasks.protocol import CommandStatus, Outcome, StopReason
+from holon.tasks.snapshots import handle
 from tests.core.samples import MOMENT
 from tests.tasks.workshop import Workshop, ended, eventually
 
@@ -53,7 +54,7 @@ async def test_a_command_that_ended_says_everything_about_its_end(workshop: Work
 async def test_a_command_that_goes_on_shows_what_it_has_said(workshop: Workshop):
     running = await workshop.start("echo soon; sleep 60")
     await eventually(lambda: running.preview(100).stdout)
-    found = promoted(TASK, running.folder, 1_000)
+    found = promoted(handle(TASK), running.folder, 1_000)
     assert (found.initial_output_preview, found.initial_output_truncated) == ("soon\n", False)
     assert found.task_handle.task_id == "task_1"
 
@@ -66,7 +67,7 @@ async def test_the_dispositions_share_no_field(workshop: Workshop):
         to_plain(outcome)
         for outcome in (
             completed(status, running.folder, 100),
-            promoted(TASK, running.folder, 100),
+            promoted(handle(TASK), running.folder, 100),
             already_running(TASK),
         )
     ]

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holon.workspaces import patches
@@ -274,6 +274,7 @@ def freeform_texts(draw: st.DrawFn) -> str:
 
 @settings(max_examples=150, deadline=None)
 @given(text=freeform_texts())
+@example(text=enveloped("*** Update File: a", " "))
 def test_whatever_the_grammar_allows_the_parser_takes(text):
     assert Grammar(GRAMMAR).accepts(text)
     assert parse_freeform(text).files

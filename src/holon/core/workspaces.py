@@ -53,13 +53,6 @@ class WorkspaceMode(StrEnum):
     ISOLATED = "isolated"
 
 
-class ChildWorkspaceMode(StrEnum):
-    """Where a private child works: in its parent's root, or in a worktree of its own task."""
-
-    INHERIT = "inherit"
-    WORKTREE = "worktree"
-
-
 class CleanupStatus(StrEnum):
     """What became of a task's worktree."""
 
@@ -97,18 +90,6 @@ class ActiveWorkspace(Record, frozen=True, kw_only=True):
     #: Where the repository keeps its data, as it was found when the root was entered. Later nothing that the agent
     #: could have written is asked for it.
     git_common_dir: str | None = None
-
-
-class WorkspaceOccupancy(Record, frozen=True, kw_only=True):
-    """Who holds a root: how direct and isolated use of one project stay out of each other's way."""
-
-    occupancy_id: str
-    execution_root_id: str
-    workspace_id: str
-    holder_agent_id: str
-    access_mode: AccessMode
-    acquired_at: datetime
-    released_at: datetime | None = None
 
 
 class WorktreeSession(Record, frozen=True, kw_only=True):

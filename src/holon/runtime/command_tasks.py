@@ -37,6 +37,7 @@ from holon.store import Store, Tx, agents, tasks
 from holon.tasks import outputs
 from holon.tasks.commands import CommandRunner, Ended, Lost, RunningCommand, end_lost
 from holon.tasks.folder import OUTPUT
+from holon.tasks.outcomes import notes_on
 from holon.tasks.protocol import CommandStatus
 from holon.tasks.specs import CommandSpec
 from holon.tools.registry import CallContext
@@ -73,7 +74,7 @@ class CommandTasks:
         record = tasks.get(tx, task_id)
         assert record is not None
         detail = {**(record.detail or {}), "initial_output": initial[:RESULT_CHARS], "foreground": False}
-        tasks.save(tx, msgspec.structs.replace(record, detail=detail, updated_at=moment(tx.now_ms)))
+        tasks.save(tx, msgspec.structs.replace(_promoted(record), detail=detail, updated_at=moment(tx.now_ms)))
         tx.emit(
             state.id,
             TaskCreated(task_id=task_id, task_kind=record.kind, summary=record.summary),
@@ -120,11 +121,6 @@ class CommandTasks:
             return False
         await self._store.write(lambda tx: _cancelling(tx, task_id), at=Transition.TASK_CHANGE)
         return await running.stop(force=force)
-
-    async def stop_all(self, agent_id: str) -> None:
-        for record in await self._store.read(lambda tx: tasks.live(tx, agent_id)):
-            if record.kind is TaskKind.COMMAND_TASK:
-                await self.stop(record.id, force=False)
 
     async def close(self) -> None:
         """Lets go of everything; the commands run on."""
@@ -255,12 +251,19 @@ def _record(context: CallContext, task_id: str, spec: CommandSpec, asked: Comman
     )
 
 
+def _promoted(record: TaskRecord) -> TaskRecord:
+    assert isinstance(record.recovery, CommandRecovery)
+    recovery = msgspec.structs.replace(record.recovery, promoted_from_exec_command=True)
+    return msgspec.structs.replace(record, recovery=recovery)
+
+
 def _own_again(tx: Tx, record: TaskRecord, event: TaskReattached) -> None:
     """A command whose call was interrupted has become a task: its result comes by the queue."""
     tx.emit(record.agent_id, event)
     stored = agents.get(tx, record.agent_id)
     if stored is not None and record.id not in stored.state.active_task_ids:
-        tasks.save(tx, msgspec.structs.replace(record, detail={**(record.detail or {}), "foreground": False}))
+        detail = {**(record.detail or {}), "foreground": False}
+        tasks.save(tx, msgspec.structs.replace(_promoted(record), detail=detail))
         ids = [*stored.state.active_task_ids, record.id]
         agents.save_state(tx, msgspec.structs.replace(stored.state, active_task_ids=ids))
 
@@ -282,4 +285,4 @@ def _words(status: CommandStatus) -> str:
         return status.detail
     if status.signal is not None:
         return f"ended by signal {status.signal}"
-    return f"ended with exit status {status.exit_status}"
+    return "; ".join([f"ended with exit status {status.exit_status}", *notes_on(status)])

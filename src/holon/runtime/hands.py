@@ -21,7 +21,7 @@ from holon.runtime.command_tasks import CommandTasks
 from holon.runtime.housing import Housing
 from holon.runtime.place import TASK_OUTPUT, Place
 from holon.store import Store, Tx, tasks
-from holon.tasks import outputs
+from holon.tasks import outcomes, outputs
 from holon.tasks.commands import RunningCommand
 from holon.tasks.protocol import CommandStatus
 from holon.tasks.specs import CommandSpec
@@ -72,8 +72,8 @@ class Hands:
             except ToolDenied:
                 await self._end(task_id, spec.folder, running)
                 raise
-            return self._promoted(context, task_id, running, budget)
-        outcome = self._completed(task_id, spec.folder, status, running, budget)
+            return self._promoted(context, task_id, spec, running, budget)
+        outcome = self._completed(task_id, spec, status, budget)
         return await self._noticed(context, [(asked.cmd, spec.workdir)] if status.exit_status == 0 else [], outcome)
 
     async def run_batch(self, context: CallContext, asked: BatchInput) -> ToolOutcome:
@@ -182,53 +182,38 @@ class Hands:
         await self._store.write(lambda tx: tasks.delete(tx, task_id), at=Transition.TASK_CHANGE)
         await self._commands.forget(task_id, folder, keep_files=False)
 
-    def _completed(
-        self, task_id: str, folder: Path, status: CommandStatus, running: RunningCommand, budget: int
-    ) -> ToolOutcome:
-        shown = running.preview(budget)
-        keep = shown.truncated
-        kept = outputs.artifacts(folder) if keep else outputs.Artifacts(artifacts=[])
-        content = {
-            "ok": True,
-            "disposition": "completed",
-            "exit_status": status.exit_status,
-            **({"signal": status.signal} if status.signal is not None else {}),
-            "stdout_preview": shown.stdout,
-            "stderr_preview": shown.stderr,
-            "truncated": shown.truncated,
-            **to_plain(kept),
-        }
+    def _completed(self, task_id: str, spec: CommandSpec, status: CommandStatus, budget: int) -> ToolOutcome:
+        found = outcomes.completed(status, spec.folder, budget, tty=spec.tty)
+        keep = found.truncated
+        if not keep:  # all of it is shown, and its files go
+            found = msgspec.structs.replace(found, artifacts=[], stdout_artifact=None, stderr_artifact=None)
 
         async def after() -> None:
-            await self._commands.forget(task_id, folder, keep_files=keep)
+            await self._commands.forget(task_id, spec.folder, keep_files=keep)
 
         return ToolOutcome(
-            content=dumps(content),
+            content=_answer(found),
             summary=f"exit status {status.exit_status}",
             command_items=1,
             effect=lambda tx: tasks.delete(tx, task_id),
             after=after,
         )
 
-    def _promoted(self, context: CallContext, task_id: str, running: RunningCommand, budget: int) -> ToolOutcome:
-        shown = running.preview(budget)
+    def _promoted(
+        self, context: CallContext, task_id: str, spec: CommandSpec, running: RunningCommand, budget: int
+    ) -> ToolOutcome:
         handle = TaskHandle(task_id=task_id, task_kind=TaskKind.COMMAND_TASK, status=TaskStatus.RUNNING)
-        content = {
-            "ok": True,
-            "disposition": "promoted_to_task",
-            "task_handle": to_plain(handle),
-            "initial_output_preview": shown.stdout + shown.stderr,
-            "initial_output_truncated": shown.truncated,
-        }
+        found = outcomes.promoted(handle, spec.folder, budget, tty=spec.tty)
+        initial = found.initial_output_preview
 
         async def after() -> None:
             self._commands.watch(task_id, context.agent.agent_id, running)
 
         return ToolOutcome(
-            content=dumps(content),
+            content=_answer(found),
             summary=f"goes on as {task_id}",
             command_items=1,
-            change=lambda tx, state: self._commands.promote(tx, state, task_id, shown.stdout + shown.stderr, context),
+            change=lambda tx, state: self._commands.promote(tx, state, task_id, initial, context),
             after=after,
         )
 
@@ -264,6 +249,7 @@ class Hands:
             "stdout": shown.stdout,
             "stderr": shown.stderr,
             "truncated": shown.truncated,
+            **({"notes": notes} if (notes := outcomes.notes_on(status) if status else []) else {}),
             "duration_ms": round((time.perf_counter() - began) * 1000),
             **({"error_kind": "timeout", "error_message": "it took too long and was ended"} if timed_out else {}),
         }
@@ -299,15 +285,11 @@ def _task_spec(asked: ExecInput) -> CommandTaskSpec:
 
 
 def _already_running(task: TaskRecord) -> ToolOutcome:
-    handle = TaskHandle(task_id=task.id, task_kind=task.kind, status=task.status)
-    content = {
-        "ok": True,
-        "disposition": "already_running",
-        "task_handle": to_plain(handle),
-        "summary": task.summary,
-        "instructions": "follow it with TaskStatus or TaskOutput, or set duplicate_policy to start_new",
-    }
-    return ToolOutcome(content=dumps(content), summary=f"runs already as {task.id}")
+    return ToolOutcome(content=_answer(outcomes.already_running(task)), summary=f"runs already as {task.id}")
+
+
+def _answer(outcome: outcomes.ExecOutcome) -> str:
+    return dumps({"ok": True, **to_plain(outcome)})
 
 
 def _item_text(item: dict[str, Any]) -> str:
@@ -315,5 +297,6 @@ def _item_text(item: dict[str, Any]) -> str:
     if item["status"] in ("skipped", "rejected"):
         return head + (f"\n{item['error_message']}" if "error_message" in item else "")
     tail = f" (exit {item['exit_status']}, {item['duration_ms']} ms)"
-    body = "\n".join(part for part in (item["stdout"].rstrip(), item["stderr"].rstrip()) if part)
+    said = (item["stdout"].rstrip(), item["stderr"].rstrip(), *item.get("notes", []))
+    body = "\n".join(part for part in said if part)
     return f"{head}{tail}\n{body}" if body else head + tail

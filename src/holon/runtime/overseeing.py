@@ -37,8 +37,9 @@ from holon.runtime.command_tasks import CommandTasks
 from holon.runtime.isolation import Isolation
 from holon.runtime.standing import with_status
 from holon.runtime.supervising import STOPPED, end_child_task, shown, worktree_of
-from holon.runtime.task_views import child_of, entry_of, is_over, output_of, snapshot_of
+from holon.runtime.task_views import child_of, is_over, output_of, snapshot_of
 from holon.store import Store, Tx, agents, tasks
+from holon.tasks.snapshots import list_entry
 from holon.tools.registry import CallContext, ToolOutcome
 from holon.tools.tasking import ListInput, OutputInput, SendInput, StopInput, TaskInputs
 
@@ -100,7 +101,7 @@ class Overseer:
 
     async def listing(self, context: CallContext, _asked: ListInput) -> ToolOutcome:
         live = await self._store.read(lambda tx: tasks.live(tx, context.agent.agent_id))
-        entries = [to_plain(entry_of(task)) for task in live]
+        entries = [to_plain(list_entry(task)) for task in live]
         return ToolOutcome(content=dumps({"ok": True, "tasks": entries}), summary=f"{len(entries)} tasks")
 
     async def status(self, context: CallContext, asked: TaskInputs) -> ToolOutcome:

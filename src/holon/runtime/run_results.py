@@ -17,8 +17,8 @@ from holon.core.tasks import TaskKind, TaskListEntry
 from holon.core.turns import TerminalKind
 from holon.core.usage import TokenUsage
 from holon.runtime.supervising import shown, worktree_of
-from holon.runtime.task_views import entry_of
 from holon.store import Tx, tasks, turns
+from holon.tasks.snapshots import list_entry
 
 
 class FinalStatus(StrEnum):
@@ -129,7 +129,7 @@ def work_of(tx: Tx, watch: RunWatch) -> tuple[list[RunTask], list[str]]:
     """The tasks that a run began, and the files that it patched."""
     found = [task for task_id in watch.task_ids if (task := tasks.get(tx, task_id)) is not None]
     begun = [
-        RunTask(task=entry_of(task), worktree=shown(worktree) if (worktree := worktree_of(task)) else None)
+        RunTask(task=list_entry(task), worktree=shown(worktree) if (worktree := worktree_of(task)) else None)
         for task in found
     ]
     patched: set[str] = set()

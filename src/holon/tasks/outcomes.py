@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 
 from holon.core.codec import Record
 from holon.core.tasks import (
     CommandTaskStatusSnapshot,
-    InputTarget,
     TaskHandle,
     TaskRecord,
-    TaskStatusSnapshot,
     ToolArtifactRef,
 )
 from holon.tasks.outputs import artifacts, combined, preview
 from holon.tasks.protocol import CommandStatus, Outcome
 from holon.tasks.snapshots import command_snapshot, handle
-
-
-class DuplicatePolicy(StrEnum):
-    """What happens if an equivalent command is active."""
-
-    REUSE_RUNNING = "reuse_running"
-    START_NEW = "start_new"
 
 
 class ExecCompleted(Record, frozen=True, kw_only=True, tag_field="disposition", tag="completed", omit_defaults=False):
@@ -60,21 +50,6 @@ class ExecAlreadyRunning(
 ExecOutcome = ExecCompleted | ExecPromoted | ExecAlreadyRunning
 
 
-class TaskInputResult(Record, frozen=True, kw_only=True):
-    task: TaskStatusSnapshot
-    accepted_input: bool
-    input_target: InputTarget | None = None
-    bytes_written: int | None = None
-    summary_text: str | None = None
-
-
-class TaskStopResult(Record, frozen=True, kw_only=True):
-    task: TaskStatusSnapshot
-    stop_requested: bool
-    force_stop_requested: bool
-    summary_text: str | None = None
-
-
 def completed(status: CommandStatus, folder: Path, max_chars: int, *, tty: bool = False) -> ExecCompleted:
     shown, kept = preview(folder, max_chars, tty=tty), artifacts(folder)
     return ExecCompleted(
@@ -89,11 +64,9 @@ def completed(status: CommandStatus, folder: Path, max_chars: int, *, tty: bool 
     )
 
 
-def promoted(task: TaskRecord, folder: Path, max_chars: int, *, tty: bool = False) -> ExecPromoted:
+def promoted(task: TaskHandle, folder: Path, max_chars: int, *, tty: bool = False) -> ExecPromoted:
     shown = combined(folder, max_chars, tty=tty)
-    return ExecPromoted(
-        task_handle=handle(task), initial_output_preview=shown.text, initial_output_truncated=shown.truncated
-    )
+    return ExecPromoted(task_handle=task, initial_output_preview=shown.text, initial_output_truncated=shown.truncated)
 
 
 def already_running(task: TaskRecord) -> ExecAlreadyRunning:

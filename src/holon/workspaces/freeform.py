@@ -136,8 +136,9 @@ class _Reader:
         return self.lines[self.at].startswith("***")
 
     def _only_blank_follows(self) -> bool:
+        """Blank is a line without anything: one with a space is an unchanged empty line."""
         ahead = self.at
-        while ahead < len(self.lines) and not self.lines[ahead].strip():
+        while ahead < len(self.lines) and not self.lines[ahead].strip("\r"):
             ahead += 1
         return ahead > self.at and (ahead == len(self.lines) or self.lines[ahead].startswith("***"))
 
