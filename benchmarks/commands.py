@@ -28,7 +28,7 @@ from holon.tasks.outputs import budget_chars
 from holon.tasks.protocol import CommandStatus
 from holon.tasks.specs import CommandSpec, shell_argv
 from holon.workspaces import cgroups
-from holon.workspaces.sandbox import SandboxProbe, SandboxSpec, argv_prefix, probe
+from holon.workspaces.sandbox import SandboxProbe, SandboxSpec, confine, probe
 
 LIMIT_SPAWN = 2.0
 #: What a sandbox may add to a command.
@@ -216,9 +216,11 @@ async def _confined(shop: _Shop, home: Path, sizes: Sizes, progress: Progress) -
 
     async def confined(found: SandboxProbe) -> None:
         began = time.perf_counter()
-        prefix = tuple(argv_prefix(spec, found))
+        cell = confine(spec, found)
         prefixes.append(time.perf_counter() - began)
-        await shop.run("true", shell="bash", workdir=root, argv_prefix=prefix)
+        await shop.run(
+            "true", shell="bash", workdir=root, argv_prefix=cell.prefix, limits=cell.limits, groups=cell.groups
+        )
 
     inside, ungrouped, host = [], [], []
     for _ in range(sizes.short):

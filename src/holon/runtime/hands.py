@@ -257,6 +257,7 @@ class Hands:
 
 def _spec(context: CallContext, place: Place, asked: ExecInput, task_id: str) -> CommandSpec:
     workdir = anchors.confined_cwd(place.root, asked.workdir) if asked.workdir else place.cwd
+    confined = place.confined(workdir)
     return CommandSpec(
         cmd=asked.cmd,
         workdir=workdir,
@@ -266,7 +267,9 @@ def _spec(context: CallContext, place: Place, asked: ExecInput, task_id: str) ->
         login=asked.login,
         tty=asked.tty,
         accepts_input=asked.tty if asked.accepts_input is None else asked.accepts_input,
-        argv_prefix=place.prefix(workdir),
+        argv_prefix=confined.prefix,
+        limits=confined.limits,
+        groups=confined.groups,
     )
 
 

@@ -14,12 +14,13 @@ from holon.core.workspaces import ActiveWorkspace
 from holon.runtime.confinement import Backing
 from holon.workspaces.policies import Action, permit
 from holon.workspaces.roots import ExecutionRoot
-from holon.workspaces.sandbox import SandboxSpec, argv_prefix
+from holon.workspaces.sandbox import Confined, SandboxSpec, confine
 
 #: In the agent's home: what its commands wrote, and what their runners know of them.
 TASK_OUTPUT = "task-output"
 #: The environment of what starts a sandbox: it needs nothing of the command's, and could be read inside.
 STARTING = {"PATH": "/usr/bin:/bin"}
+FREE = Confined((), {}, ())
 
 
 class Place(Value, frozen=True):
@@ -52,9 +53,9 @@ class Place(Value, frozen=True):
         """The one gate, with both things that it may decide by: the policy, and because of whom the agent acts."""
         permit(action, self.backing.profile, self.backing.policy, trigger)
 
-    def prefix(self, workdir: Path) -> tuple[str, ...]:
-        """What stands before a command that starts there."""
-        return tuple(argv_prefix(msgspec.structs.replace(self.cell, cwd=workdir))) if self.cell else ()
+    def confined(self, workdir: Path) -> Confined:
+        """How a command starts there: as it is, or in a sandbox."""
+        return confine(msgspec.structs.replace(self.cell, cwd=workdir)) if self.cell else FREE
 
 
 class PlaceLost(AgentError):

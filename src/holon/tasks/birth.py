@@ -1,7 +1,8 @@
 """Birth: how a runner starts its command.
 
 The kernel's own way to start a program (`posix_spawn`) does not copy the runner first, which would take longer than
-all the rest. What it cannot do, set limits and a working directory, the runner does to itself for a moment.
+all the rest. What it cannot do (a working directory, control groups, limits) the runner does to itself: for a moment,
+or for good where it can live with it.
 
 Standard library only.
 """
@@ -14,14 +15,14 @@ import resource
 import signal
 import struct
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from holon.tasks.protocol import Order, Refused
 
 #: The steps, as `Refused` names them.
-FOLDER, TERMINAL, WORKDIR, LIMITS, EXEC = "folder", "terminal", "workdir", "limits", "exec"
+FOLDER, TERMINAL, WORKDIR, LIMITS, GROUPS, EXEC = "folder", "terminal", "workdir", "limits", "groups", "exec"
 
 #: What a runner ignores, and a command does not.
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE)
@@ -58,9 +59,11 @@ def bear(order: Order, streams: Streams, terminal: str | None) -> int | Refused:
     try:
         with _at(order.cwd):
             step = LIMITS
-            with _limited(order.limits):
+            _limit(order.limits)
+            step = GROUPS
+            with _joined(order.groups):
                 step = EXEC
-                pid = os.posix_spawn(
+                return os.posix_spawn(
                     order.argv[0],
                     order.argv,
                     order.env,
@@ -73,11 +76,6 @@ def bear(order: Order, streams: Streams, terminal: str | None) -> int | Refused:
         return Refused(step, error.errno or 0, str(error))
     except ValueError as error:
         return Refused(step, 0, str(error))
-    for name, value in order.limits.items():  # for good: it cannot raise them again
-        with suppress(ProcessLookupError):
-            which = getattr(resource, name)
-            resource.prlimit(pid, which, (_allowed(which, value),) * 2)
-    return pid
 
 
 def _wiring(
@@ -108,21 +106,34 @@ def _at(place: str) -> Iterator[None]:
         os.close(home)
 
 
+def _limit(limits: Mapping[str, int]) -> None:
+    """Before the birth and not after it: what the command starts at once is held to them, too."""
+    for name, value in limits.items():
+        which = getattr(resource, name)
+        most = resource.getrlimit(which)[1]
+        allowed = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(which, (allowed, allowed))
+
+
 @contextmanager
-def _limited(limits: dict[str, int]) -> Iterator[None]:
-    """Only the soft limits, which can be taken back; and not the number of processes, which would stop the birth."""
-    before = {}
+def _joined(groups: Iterable[tuple[str, str]]) -> Iterator[None]:
+    """In these groups for as long as it takes; the command stays. 0 is the writer itself: where a thread may join alone
+    that spares the kernel a wait of some 10 ms."""
+    left = []
     try:
-        for name in limits.keys() - {"RLIMIT_NPROC"}:
-            which = getattr(resource, name)
-            before[which] = resource.getrlimit(which)
-            resource.setrlimit(which, (_allowed(which, limits[name]), before[which][1]))
+        for enter, leave in groups:
+            _write(enter, b"0")
+            left.append(leave)
         yield
     finally:
-        for which, pair in before.items():
-            resource.setrlimit(which, pair)
+        for leave in left:
+            with suppress(OSError):  # it then shares the command's limits
+                _write(leave, b"0")
 
 
-def _allowed(which: int, value: int) -> int:
-    most = resource.getrlimit(which)[1]
-    return value if most == resource.RLIM_INFINITY else min(value, most)
+def _write(file: str, text: bytes) -> None:
+    door = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(door, text)
+    finally:
+        os.close(door)

@@ -75,6 +75,12 @@ def refusal(order: Order, refused: Refused) -> HolonError:
                 hint="the operator must free disk space in the home",
                 **details,
             )
+        case (birth.GROUPS, _) | (birth.EXEC, errno.EAGAIN | errno.ENOMEM):
+            return CommandSpawnFailed(
+                f"the command could not be started within the limits of this agent's commands ({refused.detail})",
+                hint="wait for running commands to end, or stop some: TaskList shows them",
+                **details,
+            )
         case (birth.EXEC, errno.E2BIG):
             return CommandSpawnFailed(
                 "the command line is too long for this machine",

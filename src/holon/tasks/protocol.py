@@ -29,12 +29,14 @@ class Order(NamedTuple):
     #: Between asking the command to end and ending it.
     grace_s: float
     time_limit_s: float | None
-    #: `RLIMIT_…` -> value.
+    #: `RLIMIT_…` -> value. The runner takes them on itself, for good: the command inherits what nobody can raise.
     limits: dict[str, int]
+    #: Files by which the runner enters a control group before it starts the command, and leaves it after.
+    groups: list[tuple[str, str]]
 
 
 #: An order that nobody gave, to rehearse with.
-SAMPLE = Order("", [""] * 3, "/", {"A": ""}, False, False, 0, 0, 0, 0, 0, 0.0, None, {})
+SAMPLE = Order("", [""] * 3, "/", {"A": ""}, False, False, 0, 0, 0, 0, 0, 0.0, None, {}, [])
 
 
 class Started(NamedTuple):

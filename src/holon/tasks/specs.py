@@ -21,26 +21,6 @@ MIB = 1_048_576
 LOGIN_SHELLS = frozenset({"bash", "zsh", "ksh", "mksh", "fish"})
 
 
-class CommandLimits(Value, frozen=True, kw_only=True):
-    """What the kernel holds each process of the command to; None: what this machine allows."""
-
-    cpu_s: int | None = None
-    memory_bytes: int | None = None
-    processes: int | None = None
-    open_files: int | None = None
-    file_bytes: int | None = None
-
-    def as_rlimits(self) -> dict[str, int]:
-        given = {
-            "RLIMIT_CPU": self.cpu_s,
-            "RLIMIT_AS": self.memory_bytes,
-            "RLIMIT_NPROC": self.processes,
-            "RLIMIT_NOFILE": self.open_files,
-            "RLIMIT_FSIZE": self.file_bytes,
-        }
-        return {name: value for name, value in given.items() if value is not None}
-
-
 class CommandSpec(Value, frozen=True, kw_only=True):
     cmd: str
     workdir: Path
@@ -54,7 +34,10 @@ class CommandSpec(Value, frozen=True, kw_only=True):
     accepts_input: bool = False
     #: Put before the shell, such as a sandbox and its arguments.
     argv_prefix: tuple[str, ...] = ()
-    limits: CommandLimits = msgspec.field(default_factory=CommandLimits)
+    #: What the kernel holds each of its processes to (`RLIMIT_…` -> value); the runner lives with it, too.
+    limits: Mapping[str, int] = msgspec.field(default_factory=dict)
+    #: The control groups that it is born in, each by the files to enter and to leave it.
+    groups: tuple[tuple[str, str], ...] = ()
     #: Kept of each stream: its beginning and its end.
     head_bytes: int = 7 * MIB
     tail_bytes: int = 1 * MIB
@@ -95,7 +78,8 @@ class CommandSpec(Value, frozen=True, kw_only=True):
             disk_floor_bytes=self.disk_floor_bytes,
             grace_s=self.grace_s,
             time_limit_s=self.time_limit_s,
-            limits=self.limits.as_rlimits(),
+            limits=dict(self.limits),
+            groups=list(self.groups),
         )
 
 

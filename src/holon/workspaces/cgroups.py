@@ -10,14 +10,11 @@ import os
 import re
 import subprocess
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 _PREFIX = "holon-"
-#: Shell: joins through each file that is named before `--`, then becomes the command after it, under the same process
-#: number. 0 is the writer itself: that it may join a group as a single thread spares the kernel a wait of some 10 ms.
-JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 
 
 class Controllers(NamedTuple):
@@ -30,24 +27,37 @@ class Controllers(NamedTuple):
 NO_GROUPS = Controllers()
 
 
+class Door(NamedTuple):
+    """A group's, and the one back to where we are: a process that writes 0 to it goes through."""
+
+    enter: str
+    leave: str
+
+
 @cache
 def controllers() -> Controllers:
     """Found by making a group, setting its limit and joining it, once."""
     return Controllers(memory=_usable("memory"), processes=_usable("pids"))
 
 
-def doors(found: Controllers, name: str, *, memory_bytes: int, processes: int) -> list[Path]:
-    """The files by which to join the groups of this name with these limits, made if they are not there; none where that
-    is not allowed."""
+def doors(found: Controllers, name: str, *, memory_bytes: int, processes: int) -> list[Door]:
+    """The doors of the groups of this name, made if they are not there, with these limits; none where that is not
+    allowed."""
     wanted = (("memory", found.memory, memory_bytes), ("pids", found.processes, processes))
-    joined: dict[Path, None] = {}
+    joined: dict[Door, None] = {}
     for controller, base, value in wanted:
         if base is not None:
-            folder = base / f"{_PREFIX}{_plain(name)}"
-            folder.mkdir(exist_ok=True)
-            _limit(folder, controller, value)
-            joined[_door(folder)] = None
+            folder = f"{base}/{_PREFIX}{_plain(name)}"
+            if _limited.get((folder, controller)) != value or not os.path.isdir(folder):
+                os.makedirs(folder, exist_ok=True)
+                _limit(Path(folder), controller, value)
+                _limited[folder, controller] = value
+            joined[Door(_file(folder), _back(controller))] = None
     return list(joined)
+
+
+#: What was set last, by group and controller: every command asks, and the answer seldom changes.
+_limited: dict[tuple[str, str], int] = {}
 
 
 def clear(found: Controllers, name: str = "*") -> None:
@@ -59,11 +69,19 @@ def clear(found: Controllers, name: str = "*") -> None:
                 folder.rmdir()
 
 
-def _door(folder: Path) -> Path:
+def _file(folder: str) -> str:
     """In the first version a thread can join alone; in the second only a whole process can."""
-    return tasks if (tasks := folder / "tasks").exists() else folder / "cgroup.procs"
+    return tasks if os.path.exists(tasks := f"{folder}/tasks") else f"{folder}/cgroup.procs"
 
 
+@cache
+def _back(controller: str) -> str:
+    own = _own_group(controller)
+    assert own is not None, "a group was found usable before"
+    return _file(str(own))
+
+
+@lru_cache(maxsize=1024)
 def _plain(name: str) -> str:
     return re.sub("[^A-Za-z0-9_-]", "-", name)
 
@@ -96,9 +114,8 @@ def _usable(controller: str) -> Path | None:
             continue
         try:
             _limit(folder, controller, {"memory": 1 << 30, "pids": 1 << 10}[controller])
-            subprocess.run(
-                ["/bin/sh", "-c", JOIN, "sh", _door(folder), "--", "true"], check=True, capture_output=True, timeout=10
-            )
+            through = f"echo 0 > '{_file(str(folder))}' && echo 0 > '{_back(controller)}'"
+            subprocess.run(["/bin/sh", "-c", through], check=True, capture_output=True, timeout=10)
         except (OSError, subprocess.SubprocessError):
             continue
         else:
@@ -115,14 +132,18 @@ def _candidates(controller: str) -> list[Path]:
     In the first version below our own group. In the second beside it, because there a group has either processes or
     groups in it; only where the controller is handed down already.
     """
-    own = _own_groups()
-    mounts = _mounts()
-    if controller in own and controller in mounts:
-        return [mounts[controller] / own[controller].lstrip("/")]
-    if "" in own and "" in mounts:
-        group = mounts[""] / own[""].lstrip("/")
-        return [base for base in (group.parent, group) if _hands_down(base, controller)]
-    return []
+    group = _own_group(controller)
+    if group is None:
+        return []
+    if (group / "tasks").exists():
+        return [group]
+    return [base for base in (group.parent, group) if _hands_down(base, controller)]
+
+
+def _own_group(controller: str) -> Path | None:
+    own, mounts = _own_groups(), _mounts()
+    name = next((name for name in (controller, "") if name in own and name in mounts), None)
+    return None if name is None else mounts[name] / own[name].lstrip("/")
 
 
 def _own_groups() -> dict[str, str]:

@@ -12,7 +12,7 @@ import shutil
 from holon.core.policy import Guarantee
 from holon.core.values import Value
 from holon.workspaces import cgroups
-from holon.workspaces.cgroups import Controllers
+from holon.workspaces.cgroups import Controllers, Door
 
 
 class Limits(Value, frozen=True, kw_only=True):
@@ -24,24 +24,35 @@ class Limits(Value, frozen=True, kw_only=True):
     group: str
 
 
-def outside(limits: Limits, groups: Controllers) -> list[str]:
-    """What stands before the sandbox: joins the agent's groups, and limits each process. Nothing without groups."""
-    doors = cgroups.doors(groups, limits.group, memory_bytes=limits.memory_bytes, processes=limits.processes)
-    if not doors:
-        return []
-    return ["/bin/sh", "-c", f"{_shell_limits(limits)}; {cgroups.JOIN}", "sh", *map(str, doors), "--"]
+def doors(limits: Limits, groups: Controllers) -> tuple[Door, ...]:
+    """Of the agent's groups, which hold all of its commands together to their limits. None where there are none."""
+    found = cgroups.doors(groups, limits.group, memory_bytes=limits.memory_bytes, processes=limits.processes)
+    return tuple(found)
+
+
+def each_process(limits: Limits) -> dict[str, int]:
+    """For whoever starts the command to take on itself. Data instead of address space: many runtimes reserve far more
+    addresses than they ever use."""
+    return {"RLIMIT_CORE": 0, "RLIMIT_DATA": limits.memory_bytes, "RLIMIT_NOFILE": limits.open_files}
 
 
 def inside(limits: Limits, groups: Controllers) -> list[str]:
-    """What stands first in the sandbox where processes are not counted by a group: only the sandbox's own are counted
-    there, and nobody in it has the right to raise a limit."""
-    if groups.processes is not None:
+    """What stands first in the sandbox: limits that nobody outside could live with. Processes are counted there where
+    no group counts them: only the sandbox's own, and nobody in it has the right to raise a limit."""
+    wanted = {
+        **({"cpu": limits.cpu_seconds} if limits.cpu_seconds else {}),
+        **({"nproc": limits.processes} if groups.processes is None else {}),
+    }
+    if not wanted:
         return []
     if program := shutil.which("prlimit", path="/usr/bin:/bin"):
-        values = {**_each_process(limits), "nproc": limits.processes}
-        return [program, *(f"--{name}={value}:{value}" for name, value in values.items())]
-    counted = f"ulimit -u {limits.processes} 2>/dev/null || ulimit -p {limits.processes}"  # bash says u, dash says p
-    return ["/bin/sh", "-c", f'{_shell_limits(limits)}; {counted}; exec "$@"', "sh"]
+        return [program, *(f"--{name}={value}:{value}" for name, value in wanted.items())]
+    script = "; ".join(_IN_SHELL[name].format(value) for name, value in wanted.items())
+    return ["/bin/sh", "-c", f'{script}; exec "$@"', "sh"]
+
+
+#: bash calls the number of processes u, dash p.
+_IN_SHELL = {"cpu": "ulimit -t {0}", "nproc": "ulimit -u {0} 2>/dev/null || ulimit -p {0}"}
 
 
 def memory_guarantee(groups: Controllers) -> Guarantee:
@@ -53,18 +64,3 @@ def process_guarantee(groups: Controllers) -> Guarantee:
     """Without a group the kernel does not limit root's processes, not even root's in a namespace."""
     counted = groups.processes is not None or os.geteuid() != 0
     return Guarantee.HARD_ENFORCED if counted else Guarantee.NOT_ENFORCED
-
-
-#: How a shell calls a limit, and in which unit it takes it.
-_IN_SHELL = {"core": ("c", 1), "data": ("d", 1024), "nofile": ("n", 1), "cpu": ("t", 1)}
-
-
-def _each_process(limits: Limits) -> dict[str, int]:
-    """Data instead of address space: many runtimes reserve far more addresses than they ever use."""
-    timed = {"cpu": limits.cpu_seconds} if limits.cpu_seconds else {}
-    return {"core": 0, "data": limits.memory_bytes, "nofile": limits.open_files, **timed}
-
-
-def _shell_limits(limits: Limits) -> str:
-    named = ((*_IN_SHELL[name], value) for name, value in _each_process(limits).items())
-    return "; ".join(f"ulimit -{option} {value // unit}" for option, unit, value in named)

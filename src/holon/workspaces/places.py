@@ -49,12 +49,13 @@ def _private(home: str, holon_home: str | None, _moment: int) -> tuple[Path, ...
 
 
 def refuse_private(path: Path, private: Iterable[Path], *, own: Path | None = None) -> None:
-    """Refuses a path that is, holds or lies in a private place; what lies in `own` (the agent's home) is its own."""
-    wanted = os.path.realpath(path)
-    if own is not None and _lies_in(wanted, os.path.realpath(own)):
+    """Refuses a path that is, holds or lies in a private place; what lies in `own` (the agent's home) is its own. Both
+    are real: every command asks, and following a path takes longer than all the rest."""
+    wanted = str(path)
+    if own is not None and lies_in(wanted, str(own)):
         return
     for place in private:
-        if _lies_in(wanted, str(place)) or _lies_in(str(place), wanted):
+        if lies_in(wanted, str(place)) or lies_in(str(place), wanted):
             raise WorkspaceRefused(
                 f"{path} would open {place}, which no agent's command may see",
                 hint="choose a folder that holds only the project",
@@ -63,9 +64,9 @@ def refuse_private(path: Path, private: Iterable[Path], *, own: Path | None = No
 
 
 def refuse_system(path: Path) -> None:
-    """Refuses to make a part of the system, or a folder of everybody's, an agent's own."""
-    wanted = os.path.realpath(path)
-    if wanted in _real(_SHARED) or any(_lies_in(wanted, place) for place in _real(_SYSTEM)):
+    """Refuses to make a part of the system, or a folder of everybody's, an agent's own. The path is real."""
+    wanted = str(path)
+    if wanted in _real(_SHARED) or any(lies_in(wanted, place) for place in _real(_SYSTEM)):
         raise WorkspaceRefused(
             f"{path} belongs to the system or to everybody on this machine, and cannot be a workspace",
             hint="choose a project's own folder",
@@ -77,7 +78,7 @@ def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _lies_in(path: str, place: str) -> bool:
+def lies_in(path: str, place: str) -> bool:
     """By text, because every command asks this many times."""
     return path == place or path.startswith(place if place.endswith("/") else f"{place}/")
 

@@ -171,8 +171,8 @@ def permit_attachment(
     for path in dict.fromkeys((found.execution_root, found.anchor)):
         if path.is_relative_to(real(agent_home)):
             continue
-        refuse_system(path)
-        refuse_private(path, private_places(holon_home=holon_home))
+        refuse_system(real(path))
+        refuse_private(real(path), private_places(holon_home=holon_home))
         if by is Attacher.AGENT:
             _refuse_foreign(path, backend, options.workspace_roots)
 

@@ -1,12 +1,14 @@
 """The sandbox: a command that sees its execution root and a read-only system, and nothing else of the machine.
 
 Made by bubblewrap from namespaces of the kernel: other users, processes, files and (unless allowed) the network are not
-forbidden but absent. What follows here is the command line; whoever runs it starts a session for it. The prefix itself
-must not be run with an environment that an agent has a say in: the command's environment goes into the spec.
+forbidden but absent. What follows here is the command line, and what whoever runs it must do to itself first; it also
+starts a session for it. The prefix itself must not be run with an environment that an agent has a say in: the command's
+environment goes into the spec.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -16,6 +18,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,11 +26,11 @@ from holon.core.errors import AgentError
 from holon.core.policy import Guarantee
 from holon.core.values import Value
 from holon.core.workspaces import WorkspaceRefused
-from holon.workspaces import cgroups, limits
+from holon.workspaces import cgroups, limits, settings
 from holon.workspaces.binds import Bind, GitAccess, of_repository, ordered
-from holon.workspaces.cgroups import NO_GROUPS, Controllers
+from holon.workspaces.cgroups import NO_GROUPS, Controllers, Door
 from holon.workspaces.limits import Limits
-from holon.workspaces.places import private_places, real, refuse_private, refuse_system
+from holon.workspaces.places import lies_in, private_places, real, refuse_private, refuse_system
 from holon.workspaces.system_view import system_view
 
 OLDEST_VERSION = (0, 8)
@@ -133,8 +136,19 @@ def examine(executables: list[str]) -> SandboxProbe:
     return SandboxProbe(available=False, reason="; ".join(problems))
 
 
-def argv_prefix(spec: SandboxSpec, found: SandboxProbe | None = None) -> list[str]:
-    """What to put before a command to run it in the sandbox. Refuses a spec that would open what must stay hidden."""
+class Confined(NamedTuple):
+    """How to start a command in a sandbox."""
+
+    #: Before its words.
+    prefix: tuple[str, ...]
+    #: What the process that starts it takes on itself, for the command to inherit: `RLIMIT_…` -> value.
+    limits: dict[str, int]
+    #: And the groups that it enters for as long as that takes.
+    groups: tuple[Door, ...]
+
+
+def confine(spec: SandboxSpec, found: SandboxProbe | None = None) -> Confined:
+    """Refuses a spec that would open what must stay hidden."""
     found = found or probe()
     if not found.available or found.executable is None:
         raise SandboxUnavailable(
@@ -144,16 +158,18 @@ def argv_prefix(spec: SandboxSpec, found: SandboxProbe | None = None) -> list[st
     limited = _limits(spec)
     confined = _prefix(found.executable, spec)
     try:
-        joining = limits.outside(limited, found.groups)
+        doors = limits.doors(limited, found.groups)
     except OSError as error:
         raise SandboxUnavailable(
             f"the limits of group {spec.group!r} cannot be set: {error.strerror}",
             hint="the agent's running commands may use more than the new limits allow: wait for them, or stop them",
         ) from error
-    return [*joining, *confined, *limits.inside(limited, found.groups)]
+    prefix = (*confined, *limits.inside(limited, found.groups))
+    return Confined(prefix, limits.each_process(limited), doors)
 
 
 def _prefix(executable: str, spec: SandboxSpec) -> list[str]:
+    root = real(spec.root)
     ends = ["--new-session", "--die-with-parent"] if spec.ends is Ends.WITH_PARENT else []
     return [
         # A fresh environment: bubblewrap stays in the sandbox as process 1, where its own can be read.
@@ -162,12 +178,12 @@ def _prefix(executable: str, spec: SandboxSpec) -> list[str]:
         *_NAMESPACES,
         *([] if spec.network else ["--unshare-net"]),
         *ends,
-        *system_view(network=spec.network, tmp_size=spec.tmp_size, home=HOME),
-        *(argument for bind in _binds(spec) for argument in _arguments(bind)),
+        *system_view(etc=_etc(spec), tmp_size=spec.tmp_size, home=HOME),
+        *(argument for bind in _binds(spec, root) for argument in _arguments(bind)),
         *("--remount-ro", "/"),
         "--clearenv",
         *(argument for name, value in _environment(spec).items() for argument in ("--setenv", name, value)),
-        *("--chdir", str(_cwd(spec)), "--"),
+        *("--chdir", _cwd(spec, root), "--"),
     ]
 
 
@@ -179,34 +195,47 @@ _NAMESPACES = [
 ]
 
 
-def _binds(spec: SandboxSpec) -> list[Bind]:
-    root = real(spec.root)
+def _binds(spec: SandboxSpec, root: Path) -> list[Bind]:
     if not root.is_dir():
         raise WorkspaceRefused(
             f"the execution root {spec.root} is gone", hint="choose a workspace with UseWorkspace", field="root"
         )
-    writable = [root, *map(real, spec.writable), *([real(spec.agent_home)] if spec.agent_home else [])]
+    own = real(spec.agent_home) if spec.agent_home else None
+    writable = [root, *map(real, spec.writable), *([own] if own else [])]
     binds = [*(Bind(path, writable=True) for path in writable)]
     binds += [Bind(real(path), writable=False) for path in spec.readable]
     binds += of_repository(root, real(spec.git_common_dir), spec.git_access) if spec.git_common_dir else []
     private = private_places(holon_home=spec.holon_home)
     for bind in binds:
-        refuse_private(bind.path, private, own=spec.agent_home)
+        refuse_private(bind.path, private, own=own)
         if bind.writable:
             refuse_system(bind.path)
     return ordered(binds)
+
+
+def _etc(spec: SandboxSpec) -> Path:
+    """In the runtime's own place, which no command sees; without one, in a folder that goes with this process."""
+    place = spec.holon_home / "run" if spec.holon_home else _scratch()
+    return settings.copied(place, network=spec.network)
+
+
+@cache
+def _scratch() -> Path:
+    folder = tempfile.mkdtemp(prefix="holon-settings-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _arguments(bind: Bind) -> list[str]:
     return ["--bind" if bind.writable else "--ro-bind", str(bind.path), str(bind.path)]
 
 
-def _cwd(spec: SandboxSpec) -> Path:
+def _cwd(spec: SandboxSpec, root: Path) -> str:
     """Judged by its name: inside, a link can lead only to what is visible anyway."""
-    given = Path(os.path.normpath(spec.root / spec.cwd))
-    for root in (spec.root, real(spec.root)):
-        if given.is_relative_to(root):
-            return real(spec.root) / given.relative_to(root)
+    given = os.path.normpath(spec.root / spec.cwd)
+    for seen in (str(spec.root), str(root)):
+        if lies_in(given, seen):
+            return f"{root}{given.removeprefix(seen)}"
     raise WorkspaceRefused(
         f"cwd {spec.cwd} is outside of the execution root {spec.root}", hint="name a folder inside it", field="cwd"
     )
@@ -255,11 +284,10 @@ def _problem(found: SandboxProbe) -> str | None:
     """What keeps this bubblewrap from making a sandbox."""
     with tempfile.TemporaryDirectory(prefix="holon-sandbox-", dir="/tmp") as folder:
         # Groups were tried when they were looked for.
-        prefix = argv_prefix(
-            SandboxSpec(root=Path(folder), cwd=Path(folder)), msgspec.structs.replace(found, groups=NO_GROUPS)
-        )
+        spec = SandboxSpec(root=Path(folder), cwd=Path(folder))
+        confined = confine(spec, msgspec.structs.replace(found, groups=NO_GROUPS))
         try:
-            answer = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=30, cwd="/")
+            answer = subprocess.run([*confined.prefix, "true"], capture_output=True, text=True, timeout=30, cwd="/")
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
     if answer.returncode == 0:

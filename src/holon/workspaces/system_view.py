@@ -8,39 +8,19 @@ from pathlib import Path
 
 #: Read-only, whole. What is a link on this machine (`/bin` to `usr/bin`) is a link inside.
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-#: Chosen one by one: /etc also has password hashes, host keys and tokens. Few, because each mount costs time.
-_SETTINGS = (
-    "alternatives",
-    "group",
-    "hosts",
-    "ld.so.cache",
-    "localtime",
-    "nsswitch.conf",
-    "os-release",
-    "passwd",
-)
-_NETWORK_SETTINGS = (
-    "pki/ca-trust/extracted",
-    "pki/tls/certs",
-    "resolv.conf",
-    "services",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-)
 #: The kernel takes a write to its settings from root's number, whatever rights it has left, also in a namespace: the
 #: one for core dumps names a program that runs outside.
 _KERNEL_SETTINGS = ("fs", "sys", "sysrq-trigger")
 
 
 @cache
-def system_view(*, network: bool, tmp_size: int, home: str) -> tuple[str, ...]:
+def system_view(*, etc: Path, tmp_size: int, home: str) -> tuple[str, ...]:
     """Arguments for bubblewrap, in the order in which it mounts. Looked up once: what has gone since is left out by
-    bubblewrap itself, what came since is seen after a restart."""
-    settings = (*_SETTINGS, *_NETWORK_SETTINGS) if network else _SETTINGS
+    bubblewrap itself, what came since is seen after a restart. `etc` is the folder to see as such."""
     tmpfs = ("--perms", "1777", "--size", str(tmp_size), "--tmpfs")
     return (
         *(argument for name in _PROGRAMS for argument in _as_it_is(Path(name))),
-        *(argument for name in settings for argument in _setting(Path("/etc") / name)),
+        *("--ro-bind", str(etc), "/etc"),
         *("--proc", "/proc"),
         *(argument for name in _KERNEL_SETTINGS for argument in _read_only(Path("/proc") / name)),
         *("--dev", "/dev"),
@@ -56,14 +36,6 @@ def _as_it_is(path: Path) -> list[str]:
     if path.is_symlink():
         return ["--symlink", os.readlink(path), str(path)]
     return _read_only(path)
-
-
-def _setting(path: Path) -> list[str]:
-    """A link into the programs stays a link, which costs nothing; other links lead to what is not there inside."""
-    target = os.path.realpath(path)
-    if not os.path.exists(target):
-        return []
-    return ["--symlink", target, str(path)] if target.startswith("/usr/") else ["--ro-bind-try", target, str(path)]
 
 
 def _read_only(path: Path) -> list[str]:
