@@ -19,11 +19,23 @@ def test_a_backend_is_chosen_for_one_agent_and_said_in_words(daemon: Cli) -> Non
     assert (chosen["source"], chosen["choice"]) == ("agent_override", "auto")
     assert chosen["effective"] == ("sandboxed" if probe().available else "host_local")
     shown = daemon("agent", "status", "careful").out
-    assert f"{chosen['effective']} (by its own choice auto;" in shown
-    assert f"{chosen['effective']} (by its own choice auto;" in daemon("workspace", "show", "--agent", "careful").out
+    place = "sandboxed without network" if probe().available else "host_local"
+    assert f"{place} (by its own choice auto;" in shown
+    assert f"{place} (by its own choice auto;" in daemon("workspace", "show", "--agent", "careful").out
     assert daemon.json("workspace", "backend", "--agent", "main")["backend"]["source"] == "runtime_default"
     back = daemon.json("workspace", "backend", "default", "--agent", "careful")["backend"]
     assert (back["source"], back["effective"]) == ("runtime_default", "host_local")
+
+
+def test_the_network_of_a_sandbox_is_chosen_for_one_agent(daemon: Cli) -> None:
+    daemon.json("agent", "create", "fetcher")
+    online = daemon("workspace", "backend", "auto", "--network", "on", "--agent", "fetcher").out
+    assert ("sandboxed with the network" if probe().available else "host_local") in online
+    alone = daemon.json("workspace", "backend", "--network", "default", "--agent", "fetcher")["backend"]
+    assert (alone["choice"], alone["network"]) == ("auto", not probe().available)
+    wrong = daemon("workspace", "backend", "--network", "maybe", "--json")
+    assert (wrong.code, wrong.problem["code"]) == (2, "invalid_input")
+    assert "on, off or default" in wrong.err
 
 
 def test_a_backend_that_is_none_is_refused(daemon: Cli) -> None:

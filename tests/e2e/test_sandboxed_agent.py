@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from holon.core.codec import to_plain
-from holon.core.policy import BackendChoice
+from holon.core.policy import BackendChoice, Guarantee
 from holon.workspaces import sandbox
 from tests.cli.conftest import Cli, a_home, end, until
 from tests.runtime.living import Living, soon
@@ -121,12 +121,12 @@ async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 async def test_a_host_that_closes_leaves_no_control_group(scene: Sets) -> None:
     here = await scene()
     bases = [base for base in sandbox.probe().groups if base]
-    before = {path for base in bases for path in base.glob("holon-main-*")}
     await here.run("true")
-    made = {path for base in bases for path in base.glob("holon-main-*")} - before
+    made = [base / f"holon-{here.life.host.housing.group_of('main')}" for base in bases]
+    assert all(path.is_dir() for path in made)
     await soon(lambda: not any((path / "cgroup.procs").read_text() for path in made))
     await here.life.close()
-    assert {path for base in bases for path in base.glob("holon-main-*")} <= before
+    assert not any(path.exists() for path in made)
 
 
 @needs_sandbox
@@ -222,6 +222,7 @@ async def test_the_snapshot_says_what_the_kernel_enforces_and_who_chose_it(scene
         "choice": "sandboxed",
         "effective": "sandboxed",
         "reason": "chosen",
+        "network": False,
     }
 
 
@@ -309,6 +310,38 @@ async def test_what_the_operator_made_readable_is_readable_only(scene: Sets, tmp
     here = await scene(readable=[str(tmp_path / "tools"), str(tmp_path / "nowhere")])
     assert await here.run(f"cat {tmp_path}/tools/tool") == "sharp"
     assert "Read-only" in await here.run(f"echo blunt > {tmp_path}/tools/tool")
+
+
+@needs_sandbox
+async def test_one_agent_may_reach_the_network_and_whom_it_sends_too(scene: Sets) -> None:
+    here = await scene()
+    confinement = here.life.host.confinement
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
+        call = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && echo reached"
+        assert "reached" not in await here.run(call)
+        await confinement.set("main", network=True, surface="cli")
+        assert await here.run(call) == "reached\n"
+        await here.life.ask(f"send somebody to run {call}")
+
+        async def over() -> str | None:
+            return next((brief.text for brief in await here.life.briefs() if brief.text.startswith("over:")), None)
+
+        assert "reached" in await here.life.until(over)
+        assert (await confinement.set("main", network=None, surface="cli")).backend.network is False
+        assert "reached" not in await here.run(call)
+
+
+@needs_sandbox
+async def test_memory_processes_and_time_are_the_operators_to_set(scene: Sets) -> None:
+    here = await scene(memory_mb=64, processes=20, time_limit_s=1)
+    if sandbox.probe().process_limit is Guarantee.HARD_ENFORCED:
+        assert "fork" in await here.run("for i in $(seq 40); do sleep 0.5 & done; wait")
+    answer = await here.told("run head -c 200M /dev/zero | tail -c 150M | wc -c")
+    assert "157286400" not in answer["stdout_preview"]
+    answer = await here.told("run sleep 60")
+    assert answer["exit_status"] != 0
+    assert "time limit" in str(answer)
 
 
 @needs_sandbox

@@ -29,6 +29,7 @@ def test_a_backend_is_chosen_shown_everywhere_and_given_back(live: Running) -> N
             "choice": "host_local",
             "effective": "host_local",
             "reason": "chosen: commands are not confined",
+            "network": True,
         },
         "changed": False,
     }
@@ -40,6 +41,7 @@ def test_a_backend_is_chosen_shown_everywhere_and_given_back(live: Running) -> N
             "choice": "auto",
             "effective": "sandboxed" if found.available else "host_local",
             "reason": found.reason if found.available else f"commands are not confined: {found.reason}",
+            "network": not found.available,
         },
         "changed": True,
     }
@@ -53,7 +55,19 @@ def test_a_backend_is_chosen_shown_everywhere_and_given_back(live: Running) -> N
     assert told == ["http_control", "local_socket"]
 
 
-@pytest.mark.parametrize("body", [{}, {"backend": "docker"}, {"backend": "auto", "sandbox": True}])
+def test_a_network_is_chosen_without_touching_the_backend(live: Running) -> None:
+    live.local.post(BACKEND, json={"backend": "auto"})
+    for given, network in ((True, True), (False, not probe().available), (None, not probe().available)):
+        chosen = live.local.post(BACKEND, json={"network": given}).json()["backend"]
+        assert (chosen["choice"], chosen["network"]) == ("auto", network)
+        guarantee = live.local.get("/agents/main/status").json()["execution"]["policy"]["process_execution"]
+        assert guarantee["network_confinement"] == ("not_enforced" if network else "hard_enforced")
+    live.local.post(BACKEND, json={"backend": None})
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"force": True}, {"network": "on"}, {"backend": "docker"}, {"backend": "auto", "sandbox": True}]
+)
 def test_a_backend_that_is_none_is_refused(live: Running, body: dict[str, object]) -> None:
     answer = live.local.post(BACKEND, json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")

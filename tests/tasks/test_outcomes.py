@@ -93,7 +93,7 @@ def test_a_command_that_runs_already_is_named_with_what_to_do():
         (CommandStatus(Outcome.SIGNALED, signal=signal.SIGKILL), ["ended by signal 9"]),
         (
             CommandStatus(Outcome.EXITED, 0, stopped=StopReason.TIME_LIMIT, forced=True),
-            ["stopped (time_limit), by force"],
+            ["stopped at its time limit, by force"],
         ),
         (CommandStatus(Outcome.LOST, detail="its runner is gone"), ["its runner is gone"]),
         (CommandStatus(Outcome.EXITED, 0, daemons=2), ["2 processes in sessions of their own run on"]),

@@ -14,6 +14,7 @@ app = typer.Typer(help="Where an agent works, and how its commands are confined:
 
 #: Follows the runtime's setting `execution.backend`.
 DEFAULT = "default"
+_NETWORK = {"on": True, "off": False, DEFAULT: None}
 
 
 @app.command("show")
@@ -81,6 +82,9 @@ def choose_backend(
     choice: Annotated[
         str | None, typer.Argument(metavar="[CHOICE]", help="host_local, sandboxed, auto; or default: the runtime's.")
     ] = None,
+    network: Annotated[
+        str | None, typer.Option(metavar="on|off|default", help="Whether its sandbox shares the machine's network.")
+    ] = None,
     agent: Agent = None,
     force: Annotated[bool, typer.Option("--force", help="Also if no sandbox can be made here now.")] = False,
 ) -> None:
@@ -90,19 +94,29 @@ def choose_backend(
     Example:
       holon workspace backend
       holon workspace backend auto --agent reviewer
+      holon workspace backend sandboxed --network on --agent fetcher
       holon workspace backend default --agent reviewer
     """
+    if network not in (None, *_NETWORK):
+        raise typer.BadParameter("choose on, off or default", param_hint="--network")
+    body: dict[str, Any] = {}
+    if choice is not None:
+        body["backend"] = None if choice == DEFAULT else choice
+    if network is not None:
+        body["network"] = _NETWORK[network]
     client = seat.client()
     path = client.control_path(agent, "backend")
-    chosen = None if choice == DEFAULT else choice
-    found = client.get(path) if choice is None else client.post(path, {"backend": chosen, "force": force})
+    found = client.post(path, {**body, "force": force}) if body else client.get(path)
     seat.answer(found, f"commands of agent {found['agent_id']} run on {backend_sentence(found['backend'])}")
 
 
 def backend_sentence(backend: dict[str, Any]) -> str:
     """`host_local (by execution.backend auto; commands are not confined: …)`"""
     by = "its own choice" if backend["source"] == "agent_override" else "execution.backend"
-    return f"{backend['effective']} (by {by} {backend['choice']}; {backend['reason']})"
+    place = backend["effective"]
+    if place != "host_local":
+        place += " with the network" if backend["network"] else " without network"
+    return f"{place} (by {by} {backend['choice']}; {backend['reason']})"
 
 
 def _print(seat: Seat, view: dict[str, Any]) -> None:

@@ -137,6 +137,8 @@ class AgentState(Record, frozen=True, kw_only=True):
     model_override: str | None = None
     #: The backend that an operator chose for this agent; without one it is the runtime's.
     execution_backend: BackendChoice | None = None
+    #: Likewise, whether its sandboxed commands share the machine's network.
+    execution_network: bool | None = None
     attached_workspaces: list[str] = msgspec.field(default_factory=list)
     active_workspace_id: str = "agent_home"
     #: The execution root that the agent has entered; without one it is its own home.

@@ -307,12 +307,14 @@ class AgentModelOverrideCleared(EventPayload, frozen=True, kw_only=True):
 
 @event_kind("agent_backend_set", L.VERBOSE, C.RUNTIME)
 class AgentBackendSet(EventPayload, frozen=True, kw_only=True):
-    """The agent's commands run on another backend from the next one on; `backend` is what the choice comes to here."""
+    """The agent's commands run on another backend, or with another network, from the next one on; `backend` is what the
+    choice comes to here."""
 
     choice: str
     before: str
     backend: str
     reason: str
+    network: bool
     surface: str
 
 

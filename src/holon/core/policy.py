@@ -31,6 +31,8 @@ class BackendState(Record, frozen=True, kw_only=True, omit_defaults=False):
     choice: BackendChoice
     effective: str
     reason: str
+    #: Whether its commands reach the machine's network: on the host always, in a sandbox where it was allowed.
+    network: bool = False
 
 
 class ExecutionProfile(Record, frozen=True, kw_only=True, omit_defaults=False):

@@ -113,6 +113,7 @@ class Spawn(Value, frozen=True):
             self.state,
             attached_workspaces=list(parent.attached_workspaces),
             execution_backend=parent.execution_backend,  # nobody leaves a sandbox by sending somebody else
+            execution_network=parent.execution_network,
         )
         active = parent.active_workspace
         if self.task is None or self.apart is not None or active is None or active.workspace_id == AGENT_HOME:

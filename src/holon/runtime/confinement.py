@@ -1,4 +1,6 @@
-"""Confinement: on which backend an agent's commands run. The runtime's, unless an operator chose one for the agent.
+"""Confinement: on which backend an agent's commands run, and whether a sandboxed one reaches the network.
+
+As the runtime is set, unless an operator chose for the agent.
 
 A change touches commands that start later: one that runs goes on where it began. Agents that an agent makes get its
 choice with them, so that nobody leaves a sandbox by sending somebody else.
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from holon.core.agents import AgentState
 from holon.core.codec import Record
@@ -38,6 +41,17 @@ class BackendOutcome(Record, frozen=True, kw_only=True, omit_defaults=False):
     changed: bool
 
 
+class Own(NamedTuple):
+    """What an operator chose for one agent; None where it follows the runtime."""
+
+    backend: BackendChoice | None
+    network: bool | None
+
+    @classmethod
+    def of(cls, state: AgentState) -> Own:
+        return cls(state.execution_backend, state.execution_network)
+
+
 class Backing(NamedTuple):
     """What stands behind an agent's commands."""
 
@@ -60,17 +74,24 @@ class Confinement:
         self.options = options or PolicyOptions()
         #: Finds out whether this machine can confine. Not asked where nobody wants to be confined.
         self.look: Callable[[], SandboxProbe] = probe
-        self._choices: dict[str, BackendChoice | None] = {}
-        self._backings: dict[tuple[BackendChoice | None, SandboxProbe | None, PolicyOptions], Backing] = {}
+        self._choices: dict[str, Own] = {}
+        self._backings: dict[tuple[Own, SandboxProbe | None, PolicyOptions], Backing] = {}
 
     async def get(self, agent_id: str | None) -> BackendOutcome:
         return await self._store.read(lambda tx: self._outcome(self._state(tx, agent_id), changed=False))
 
     async def set(
-        self, agent_id: str | None, choice: BackendChoice | None, *, surface: str, force: bool = False
+        self,
+        agent_id: str | None,
+        choice: BackendChoice | UnsetType | None = UNSET,
+        *,
+        network: bool | UnsetType | None = UNSET,
+        surface: str,
+        force: bool = False,
     ) -> BackendOutcome:
-        """Gives the agent a backend of its own, from its next command on; `None` lets it follow the runtime's again.
-        The private agents that work for it follow. A sandbox that cannot be made here is refused, or forced."""
+        """Gives the agent a backend or a network of its own, from its next command on; `None` lets it follow the
+        runtime's again, what is not given stays. The private agents that work for it follow. A sandbox that cannot be
+        made here is refused, or forced."""
         if choice is BackendChoice.SANDBOXED and not force and not self.look().available:
             raise InvalidInput(
                 f"commands cannot be confined here: {self.look().reason}",
@@ -81,10 +102,12 @@ class Confinement:
 
         def step(tx: Tx) -> BackendOutcome:
             state = self._state(tx, agent_id)
-            if state.execution_backend == choice:
+            given = {"execution_backend": choice, "execution_network": network}
+            chosen = {name: value for name, value in given.items() if value is not UNSET}
+            if all(getattr(state, name) == value for name, value in chosen.items()):
                 return self._outcome(state, changed=False)
             for each in (state, *_below(tx, state.id)):
-                changed = msgspec.structs.replace(each, execution_backend=choice)
+                changed = msgspec.structs.replace(each, **chosen)
                 agents.save_state(tx, changed)
                 before, now = self.of(each).backend, self.of(changed).backend
                 tx.emit(
@@ -94,43 +117,47 @@ class Confinement:
                         before=before.choice,
                         backend=now.effective,
                         reason=now.reason,
+                        network=now.network,
                         surface=surface,
                     ),
                 )
-            return self._outcome(msgspec.structs.replace(state, execution_backend=choice), changed=True)
+            return self._outcome(msgspec.structs.replace(state, **chosen), changed=True)
 
         outcome = await self._store.write(step, at=Transition.AGENT_CONTROL)
         self._choices.clear()
         return outcome
 
     def of(self, state: AgentState) -> Backing:
-        return self._backing(state.execution_backend)
+        return self._backing(Own.of(state))
 
     def offered(self, agent_id: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
         """The tools that can do something for this agent: what the gate denies anyway is not offered."""
         if agent_id not in self._choices:
             stored = self._store.read_now(lambda tx: agents.get(tx, agent_id))
-            self._choices[agent_id] = stored.state.execution_backend if stored else None
+            self._choices[agent_id] = Own.of(stored.state) if stored else Own(None, None)
         open_ = self._backing(self._choices[agent_id]).open
         return [tool for tool in tools if _NEEDS.get(tool.name, open_) <= open_]
 
-    def _backing(self, own: BackendChoice | None) -> Backing:
-        choice = own or self._default
+    def _backing(self, own: Own) -> Backing:
+        choice = own.backend or self._default
         found = None if choice is BackendChoice.HOST_LOCAL else self.look()
         known = (own, found, self.options)
         if known not in self._backings:
             self._backings[known] = self._find_backing(own, choice, found)
         return self._backings[known]
 
-    def _find_backing(self, own: BackendChoice | None, choice: BackendChoice, found: SandboxProbe | None) -> Backing:
-        chosen = choose(choice, found)
-        profile, policy = profile_for(chosen.backend, self.options), policy_for(chosen.backend, self.options, found)
+    def _find_backing(self, own: Own, choice: BackendChoice, found: SandboxProbe | None) -> Backing:
+        chosen, options = choose(choice, found), self.options
+        if own.network is not None:
+            options = msgspec.structs.replace(options, network=own.network)
+        profile, policy = profile_for(chosen.backend, options), policy_for(chosen.backend, options, found)
         return Backing(
             BackendState(
-                source="agent_override" if own else "runtime_default",
+                source="agent_override" if own.backend else "runtime_default",
                 choice=choice,
                 effective=chosen.backend,
                 reason=chosen.reason,
+                network=options.network or chosen.backend is ExecutionBackend.HOST_LOCAL,
             ),
             profile,
             policy,

@@ -270,6 +270,7 @@ def _spec(context: CallContext, place: Place, asked: ExecInput, task_id: str) ->
         argv_prefix=confined.prefix,
         limits=confined.limits,
         groups=confined.groups,
+        time_limit_s=place.time_limit_s,
     )
 
 

@@ -66,6 +66,10 @@ class Housing:
         if self._confined:
             cgroups.clear(self._confinement.look().groups, f"*-{self._mark}")
 
+    def group_of(self, agent_id: str) -> str:
+        """Whose limits the agent's sandboxed commands share."""
+        return f"{agent_id}-{self._mark}"
+
     def anchor_of(self, agent_id: str) -> Path | None:
         """The project whose instructions are in force. It is the anchor, also while the agent works in a worktree."""
         if agent_id not in self._anchors:
@@ -113,11 +117,12 @@ class Housing:
             )
         )
         if not backing.sandboxed:
-            return Place(active, env, backing, records)
-        return Place(active, STARTING, backing, records, self._cell(agent, active, env, records))
+            return Place(active, env, backing, records, time_limit_s=self._confinement.options.time_limit_s)
+        cell = self._cell(agent, active, env, records, network=backing.backend.network)
+        return Place(active, STARTING, backing, records, cell, time_limit_s=self._confinement.options.time_limit_s)
 
     def _cell(
-        self, agent: AgentIdentity, active: ActiveWorkspace, env: Mapping[str, str], records: Path
+        self, agent: AgentIdentity, active: ActiveWorkspace, env: Mapping[str, str], records: Path, *, network: bool
     ) -> SandboxSpec:
         self._confined, options = True, self._confinement.options
         records.mkdir(mode=0o700, exist_ok=True)
@@ -131,8 +136,10 @@ class Housing:
             agent_home=Path(agent.agent_home),
             holon_home=self._home,
             git_common_dir=Path(active.git_common_dir) if active.git_common_dir else None,
-            network=options.network,
-            group=f"{agent.agent_id}-{self._mark}",
+            network=network,
+            memory_bytes=options.memory_bytes,
+            processes=options.process_count,
+            group=self.group_of(agent.agent_id),
         )
 
     async def _resettle(self, state: AgentState, active: ActiveWorkspace, lost: str) -> None:

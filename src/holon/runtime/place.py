@@ -34,6 +34,8 @@ class Place(Value, frozen=True):
     records: Path
     #: What a sandboxed command sees; None on the host.
     cell: SandboxSpec | None = None
+    #: How long a command may run.
+    time_limit_s: float | None = None
 
     @property
     def root(self) -> Path:

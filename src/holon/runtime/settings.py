@@ -45,6 +45,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: How commands are confined, and how much of what they print a model sees (tokens: default, most).
     backend: BackendChoice = BackendChoice.HOST_LOCAL
     network: bool = False
+    memory_mb: int = 4_096
+    processes: int = 512
+    time_limit_s: int | None = None
     readable: list[str] = msgspec.field(default_factory=list)
     workspace_roots: list[str] = msgspec.field(default_factory=list)
     default_tool_output_tokens: int = 8_000
@@ -58,6 +61,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """What holds for commands beside the backend that they run on."""
         return PolicyOptions(
             network=self.network,
+            memory_bytes=self.memory_mb << 20,
+            process_count=self.processes,
+            time_limit_s=self.time_limit_s,
             readable=tuple(Path(path).expanduser() for path in self.readable),
             workspace_roots=tuple(Path(path).expanduser() for path in self.workspace_roots) or None,
         )
@@ -152,6 +158,27 @@ SETTINGS: tuple[SettingLine, ...] = (
         "true|false",
         "HOLON_EXECUTION_NETWORK",
         "whether sandboxed commands share the machine's network",
+    ),
+    SettingLine(
+        "execution.memory_mb",
+        "memory_mb",
+        "number",
+        "HOLON_EXECUTION_MEMORY_MB",
+        "memory for all sandboxed commands of an agent together, where control groups can be made, else for each",
+    ),
+    SettingLine(
+        "execution.processes",
+        "processes",
+        "number",
+        "HOLON_EXECUTION_PROCESSES",
+        "processes and threads of all sandboxed commands of an agent together",
+    ),
+    SettingLine(
+        "execution.time_limit_s",
+        "time_limit_s",
+        "number",
+        "HOLON_EXECUTION_TIME_LIMIT_S",
+        "after how many seconds a command is ended, also as a task; without it never",
     ),
     SettingLine(
         "execution.readable",

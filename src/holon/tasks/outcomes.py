@@ -12,7 +12,7 @@ from holon.core.tasks import (
     ToolArtifactRef,
 )
 from holon.tasks.outputs import artifacts, combined, preview
-from holon.tasks.protocol import CommandStatus, Outcome
+from holon.tasks.protocol import CommandStatus, Outcome, StopReason
 from holon.tasks.snapshots import command_snapshot, handle
 
 
@@ -79,13 +79,20 @@ def already_running(task: TaskRecord) -> ExecAlreadyRunning:
     )
 
 
+_STOPPED = {
+    StopReason.REQUEST: "stopped on request",
+    StopReason.TIME_LIMIT: "stopped at its time limit",
+    StopReason.RUNNER_TERMINATED: "stopped with its runner, as when the machine shuts down",
+}
+
+
 def notes_on(status: CommandStatus) -> list[str]:
     """In words, for the model."""
     notes = []
     if status.signal is not None:
         notes.append(f"ended by signal {status.signal}")
     if status.stopped is not None:
-        notes.append(f"stopped ({status.stopped})" + (", by force" if status.forced else ""))
+        notes.append(_STOPPED[status.stopped] + (", by force" if status.forced else ""))
     if status.outcome in (Outcome.LOST, Outcome.NOT_STARTED):
         notes.append(status.detail or str(status.outcome))
     if status.leftovers:

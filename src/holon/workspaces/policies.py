@@ -65,6 +65,10 @@ class PolicyOptions(Value, frozen=True, kw_only=True):
     network: bool = False
     #: What its sandboxed commands may read beside the system: compilers, caches.
     readable: tuple[Path, ...] = ()
+    #: What those of one agent may use together, and how long each of them may run.
+    memory_bytes: int = 4096 << 20
+    process_count: int = 512
+    time_limit_s: float | None = None
     #: Below these an agent may attach workspaces by itself. None: anywhere, which a sandboxed agent never may.
     workspace_roots: tuple[Path, ...] | None = None
 

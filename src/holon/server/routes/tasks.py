@@ -48,11 +48,16 @@ class WorkspaceUseRequest(Input, frozen=True, kw_only=True):
 
 
 class BackendRequest(Input, frozen=True, kw_only=True):
-    """The backend of the agent's next commands; none: the runtime's again. `force` takes a sandbox that cannot be made
-    here: the agent then runs no commands."""
+    """The backend of the agent's next commands, and whether they reach the network from a sandbox; null: as the runtime
+    is set, absent: as it was. `force` takes a sandbox that cannot be made here: the agent then runs no commands."""
 
-    backend: BackendChoice | None
+    backend: BackendChoice | msgspec.UnsetType | None = msgspec.UNSET
+    network: bool | msgspec.UnsetType | None = msgspec.UNSET
     force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.backend is msgspec.UNSET and self.network is msgspec.UNSET:
+            raise ValueError("give a backend or a network")
 
 
 class WorkspaceDetachRequest(Input, frozen=True, kw_only=True):
@@ -155,7 +160,7 @@ async def set_backend(
 ) -> BackendOutcome:
     """From its next command on, and for the private agents that work for it: what runs goes on where it began."""
     surface = caller_of(request).control_surface
-    return await host.confinement.set(agent_id, data.backend, force=data.force, surface=surface)
+    return await host.confinement.set(agent_id, data.backend, network=data.network, force=data.force, surface=surface)
 
 
 HANDLERS = [status, output, send, stop, workspace, use, detach, get_backend, set_backend]
