@@ -23,9 +23,10 @@ from msgspec.structs import replace
 from benchmarks import homes
 from benchmarks.measures import Measure, Result, Scale, middle
 from benchmarks.progress import Progress
-from holon.tasks.commands import CommandRunner, RunningCommand
+from holon.tasks.commands import CommandRunner
 from holon.tasks.outputs import budget_chars
 from holon.tasks.protocol import CommandStatus
+from holon.tasks.running import RunningCommand
 from holon.tasks.specs import CommandSpec, shell_argv
 from holon.workspaces import cgroups
 from holon.workspaces.sandbox import SandboxProbe, SandboxSpec, confine, probe

@@ -113,6 +113,12 @@ def test_what_a_model_says_cannot_steer_the_terminal(daemon: Cli, agent: str):
         assert not set("\x1b\x07\x9b") & set(done.out + done.err)
 
 
+def test_a_day_in_other_words_is_answered_with_how_to_write_one(daemon: Cli):
+    done = daemon("cost", "--since", "yesterday")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: 'yesterday' is not a day: write it like 2026-03-01 (UTC)\n"
+
+
 @pytest.mark.spec("RT-464", "RT-434")
 def test_tail_shows_briefs_and_events_in_the_shared_words(daemon: Cli, agent: str):
     daemon("prompt", "first", "--agent", agent)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from holon.workspaces.sandbox import probe
 from tests.cli.conftest import Cli
+from tests.workspaces.projects import Project
 
 
 def test_a_backend_is_chosen_for_one_agent_and_said_in_words(daemon: Cli) -> None:
@@ -59,3 +60,22 @@ def test_a_folder_that_vanished_is_said(daemon: Cli, tmp_path: Path) -> None:
     (tmp_path / "gone").rmdir()
     shown = "".join(daemon("workspace", "show", "--agent", "unlucky").out.split())
     assert f"theexecutionroot'{tmp_path}/gone'isgone;theagentisbackinitshome" in shown
+
+
+def test_a_worktree_that_was_left_is_listed_and_removed(daemon: Cli, tmp_path: Path) -> None:
+    project = Project.new(tmp_path / "shop")
+    daemon.json("agent", "create", "tidy")
+    daemon.json("workspace", "use", str(project.folder), "--agent", "tidy")
+    assert "no worktrees stand" in daemon("workspace", "worktrees", "--agent", "tidy").out
+    tree = tmp_path / ".holon-worktrees-shop" / "holon-tidy-work"
+    project.git("worktree", "add", "-q", "-b", "holon/tidy/work", str(tree))
+    (tree / "new.txt").write_text("exists nowhere else")
+    shown = daemon("workspace", "worktrees", "--agent", "tidy").out
+    assert "holon/tidy/work" in shown
+    assert "left behind" in shown
+    kept = daemon("workspace", "remove-worktree", str(tree), "--agent", "tidy")
+    assert (kept.code, "--discard" in kept.err) == (2, True)
+    gone = daemon.json("workspace", "remove-worktree", str(tree), "--discard", "--agent", "tidy")
+    assert gone["cleanup_status"] == "removed"
+    assert not tree.exists()
+    assert daemon.json("workspace", "worktrees", "--agent", "tidy")["worktrees"] == []

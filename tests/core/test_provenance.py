@@ -39,7 +39,15 @@ def test_trust_follows_from_the_origin(origin: str, trust: str):
     assert labels_for(ORIGINS[origin])[0] == trust
 
 
-@pytest.mark.spec("RT-014")
+@given(st.lists(st.sampled_from(sorted(ORIGINS)), min_size=1, max_size=4))
+def test_what_several_say_together_has_the_least_authority_of_them(names: list[str]):
+    order = list(AuthorityClass)
+    apart = [labels_for(ORIGINS[name]) for name in names]
+    together = labels_for(*(ORIGINS[name] for name in names))
+    assert together in apart
+    assert order.index(together[1]) == max(order.index(authority) for _, authority in apart)
+
+
 @pytest.mark.parametrize(
     ("origin", "authority"),
     [

@@ -65,7 +65,8 @@ class Deed(Record, frozen=True, kw_only=True):
         return f"deed-{self.n}"
 
 
-#: Stopped and resumed under load. What a stopped agent was due is not made up for, so the others are never stopped.
+#: Stopped and resumed under load. Ticks that a stopped agent was due are not made up for (results of its tasks are), so
+#: the others are never stopped.
 STOPPED_AGENT = "cyd"
 AGENTS = ("main", "ada", "bob", STOPPED_AGENT)
 #: They work in a repository, all in the same one; in a tour only the first does.

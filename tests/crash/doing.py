@@ -141,7 +141,7 @@ async def _admit(host: Host, deed: Deed) -> str | None:
 
 
 async def _create_agent(host: Host, deed: Deed) -> str | None:
-    made: AgentIdentity = await host.agents.create(deed.agent, surface=SURFACE, idempotency_key=deed.key)
+    made: AgentIdentity = (await host.agents.create(deed.agent, surface=SURFACE, idempotency_key=deed.key)).value
     return made.agent_id
 
 
@@ -173,7 +173,7 @@ async def _reveal(host: Host, deed: Deed) -> str | None:
 
 async def _timer(host: Host, deed: Deed) -> str | None:
     request = TimerRequest(duration_ms=deed.ms, interval_ms=deed.every_ms, summary=f"{deed.text} {deed.tag}")
-    return (await host.timers.create(deed.agent, request, surface=SURFACE, idempotency_key=deed.key)).id
+    return (await host.timers.create(deed.agent, request, surface=SURFACE, idempotency_key=deed.key)).value.id
 
 
 async def _cancel_timer(host: Host, deed: Deed) -> str | None:

@@ -196,7 +196,8 @@ def promoted_commands_are_tasks(r: Remains) -> Iterator[str]:
 
 
 def tasks_end_once(r: Remains) -> Iterator[str]:
-    """A task that is over has one end in the log and one result in its owner's queue; any other has none."""
+    """A task that is over has one end in the log and one result in its owner's queue, also if the owner is stopped; any
+    other has none. Only who is archived gets none."""
     results = Counter(
         row["envelope"]["origin"]["task_id"] for row in r.messages.values() if row["envelope"]["kind"] == "task_result"
     )
@@ -213,7 +214,7 @@ def tasks_end_once(r: Remains) -> Iterator[str]:
             yield f"task {task_id} is {task['status']} and has {ends[task_id]} ends in the log"
         if results[task_id] != over and _worktree(task).get("cleanup_status") == "pending":
             over = False  # what became of its worktree is told with the result
-        if results[task_id] != over and not (results[task_id] == 0 and _may_have_stopped(r, task["agent_id"])):
+        if results[task_id] != over and not (results[task_id] == 0 and _archived(r.agents[task["agent_id"]])):
             yield f"task {task_id} of {task['agent_id']} is {task['status']} and has {results[task_id]} results"
 
 
@@ -480,7 +481,7 @@ def _archived(agent: Row) -> bool:
 
 
 def _may_have_stopped(r: Remains, agent_id: str) -> bool:
-    """A stopped or archived agent is not woken, and what it was due is not made up for."""
+    """A stopped or archived agent is not woken, and a tick that it was due is not made up for."""
     return agent_id == STOPPED_AGENT or _archived(r.agents[agent_id])
 
 

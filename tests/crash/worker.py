@@ -37,7 +37,13 @@ NOT_AT_REST = 3
 
 #: Limits that would slow a crash test down or end its turns for other reasons than crashes.
 LIMITS = Limits(
-    turns_per_hour=1_000_000, self_turns=1_000_000, self_turns_free=1_000_000, wake_hints=1_000, crash_attempts=1_000
+    turns_per_hour=1_000_000,
+    self_turns=1_000_000,
+    self_turns_free=1_000_000,
+    wake_hints=1_000,
+    crash_attempts=1_000,
+    live_children=10_000,
+    home_children=10_000,
 )
 
 

@@ -17,6 +17,7 @@ import pytest
 from holon.core.codec import to_plain
 from holon.core.policy import BackendChoice, Guarantee
 from holon.workspaces import sandbox
+from holon.workspaces.git import git
 from tests.cli.conftest import Cli, a_home, end, until
 from tests.runtime.living import Living, soon
 from tests.workspaces.cells import needs_sandbox
@@ -122,7 +123,7 @@ async def test_a_host_that_closes_leaves_no_control_group(scene: Sets) -> None:
     here = await scene()
     bases = [base for base in sandbox.probe().groups if base]
     await here.run("true")
-    made = [base / f"holon-{here.life.host.housing.group_of('main')}" for base in bases]
+    made = [base / f"holon-{here.life.host.confinement.group_of('main')}" for base in bases]
     assert all(path.is_dir() for path in made)
     await soon(lambda: not any((path / "cgroup.procs").read_text() for path in made))
     await here.life.close()
@@ -135,8 +136,8 @@ async def test_each_command_starts_in_its_own_workdir(scene: Sets) -> None:
     here = await scene()
     assert await here.run("pwd; ls") == f"{here.root}\nfile-0.txt\nsub\n"
     assert (await here.told("in sub run pwd"))["stdout_preview"] == f"{here.root}/sub\n"
-    batch = await here.hear("two from sub")
-    assert [line for line in batch.split("\n") if line.startswith("/")] == [f"{here.root}/sub", str(here.root)]
+    batch = json.loads((await here.hear("two from sub")).split("\n")[0])
+    assert [item["stdout_preview"] for item in batch["items"]] == [f"{here.root}/sub\n", f"{here.root}\n"]
     refused = await here.told("in .. run pwd")
     assert (refused["ok"], refused["kind"]) == (False, "execution_root_violation")
 
@@ -464,3 +465,74 @@ def command_lines() -> list[bytes]:
             except OSError:
                 continue
     return found
+
+
+@needs_sandbox
+async def test_a_root_that_becomes_a_link_is_lost_and_opens_nothing(scene: Sets) -> None:
+    here = await scene()
+    work = here.agent_home / "work"
+    await here.run(f"mkdir -p {work}/x")
+    assert (await here.told(f"use {work}/x"))["ok"]
+    await here.run(f"cd /; mv {work} {work}2; mkdir {work}; ln -s {here.secret.parent} {work}/x")
+    for attempt in ("run cat secret.txt; echo changed > secret.txt", "mend"):
+        answer = await here.told(attempt)
+        assert (answer["ok"], "a secret" in str(answer)) == (False, False)
+    assert here.secret.read_text() == "a secret"
+
+
+@needs_sandbox
+@pytest.mark.parametrize("condition", ["gitdir:**/worktrees/**", "onbranch:holon/**"])
+async def test_the_runtimes_own_git_runs_nothing_of_the_agents_outside(scene: Sets, condition: str) -> None:
+    """The filter is configured only where the worktree is, which is where files are checked out."""
+    here = await scene()
+    repo = here.agent_home / "repo"
+    evil = f"id > {here.folder}/outside; id > {here.agent_home}/inside; cat"
+    await here.run(
+        f"git init -q -b main {repo}; cd {repo}; echo '* filter=evil' > .gitattributes; git add .; "
+        "git -c user.name=a -c user.email=a@example.org commit -qm one; "
+        f"""printf '[filter "evil"]\\n\\tsmudge = "{evil}"\\n\\tclean = "{evil}"\\n' > .git/more; """
+        f"""printf '[includeIf "{condition}"]\\n\\tpath = more\\n' >> .git/config"""
+    )
+    used = await here.told(f"use {repo}")
+    assert (await here.told(f"isolate {used['workspace_id']}"))["ok"]
+    assert (await here.run("cat .gitattributes")).strip() == "* filter=evil"
+    assert not (here.folder / "outside").exists()
+    assert not (here.agent_home / "inside").exists()
+
+
+@needs_sandbox
+async def test_a_filter_that_comes_while_git_looks_runs_in_the_cell(scene: Sets) -> None:
+    """As a command of the agent's could do it in the background: the look at the configuration sees nothing yet."""
+    here = await scene()
+    repo = here.agent_home / "repo"
+    await here.run(
+        f"git init -q -b main {repo}; cd {repo}; echo '* filter=evil' > .gitattributes; git add .; "
+        "git -c user.name=a -c user.email=a@example.org commit -qm one; "
+        f"git config filter.evil.smudge 'id > {here.folder}/outside; id > {here.agent_home}/inside; cat'"
+    )
+    cell = await here.life.host.store.read(lambda tx: here.life.host.confinement.git_cell(tx, "main"))
+    assert cell is not None
+    made = here.agent_home / ".holon-worktrees-repo" / "x"
+    with cell.around(repo / ".git", made.parent, repo):
+        await git(repo, "worktree", "add", "--quiet", "-b", "x", str(made))  # without switching anything off
+    assert (here.agent_home / "inside").exists()
+    assert not (here.folder / "outside").exists()
+
+
+@needs_sandbox
+async def test_what_git_would_obey_cannot_be_made_or_does_not_stay(scene: Sets) -> None:
+    here = await scene()
+    here.project.git("config", "extensions.worktreeConfig", "true")
+    evil = f"[core]\\n\\tfsmonitor = touch {here.folder}/outside\\n"
+    assert "Read-only" in await here.run(f"printf '{evil}' > .git/config.worktree")
+    await here.run(f"git init -q {here.agent_home}/evil; echo {here.agent_home}/evil/.git > .git/commondir")
+
+    async def gone() -> bool:
+        return not (here.root / ".git" / "commondir").exists()
+
+    await here.life.until(gone)
+    here.project.git("status", "--short")
+    assert not (here.folder / "outside").exists()
+    (told,) = [event.payload for event in await here.life.events("repository_tampered")]
+    assert (here.root / ".git" / told["moved_to"]).read_text().strip() == f"{here.agent_home}/evil/.git"
+    assert (await here.run("git status --short")) == ""

@@ -35,6 +35,7 @@ from holon.core.messages import (
     WebhookOrigin,
 )
 from holon.core.transcripts import TranscriptEntry, TranscriptKind
+from holon.core.triggers import HintDisposition
 from holon.core.turns import ToolCall, Turn
 from holon.providers.contract import OnProgress, ProviderRequest, ProviderResponse
 from holon.providers.scripted import ScriptedProvider
@@ -42,6 +43,7 @@ from holon.providers.selection import ProviderEntry, Providers
 from holon.runtime.admission import Admission
 from holon.runtime.host import Host
 from holon.runtime.settings import load_settings
+from holon.runtime.triggers import Delivery
 from holon.runtime.views import EventQuery, MessageStatus
 from holon.store import agents, events, queue, tasks, triggers, turns
 from holon.tools.registry import CallContext, Tool, ToolOutcome
@@ -255,6 +257,17 @@ class Living:
             AdmissionContext.RUNTIME_OWNED,
             **more,
         )
+
+    async def deliver(self, payload: bytes = b"", agent_id: str | None = "main", **more: Any) -> HintDisposition:
+        """Somebody outside uses the agent's trigger URL."""
+        token = (await self.host.triggers.ensure(agent_id)).trigger_url.rsplit("/", 1)[1]
+        delivery = Delivery(payload=payload, **more)
+        return (await self.host.triggers.deliver(token, delivery, descriptor_mode="wake_hint")).disposition
+
+    async def trigger(self, payload: bytes, agent_id: str = "main", **more: Any) -> str:
+        """The same, for an agent at rest: the tick that carries it."""
+        assert await self.deliver(payload, agent_id, **more) is HintDisposition.TRIGGERED
+        return (await self.messages(agent_id))[-1].id
 
     async def ask(self, text: str, agent_id: str | None = "main", **more: Any) -> MessageStatus:
         """The operator speaks, and the message is followed to its end."""

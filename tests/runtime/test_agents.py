@@ -30,7 +30,7 @@ from tests.runtime.living import NOTE, SURFACE
 @pytest.mark.spec("RT-052", "RT-053", "RT-058", "RT-467")
 async def test_a_created_agent_is_public_named_listed_and_has_a_home(living: Opens, tmp_path: Path) -> None:
     life = await living()
-    identity = await life.host.agents.create("helper", surface=SURFACE)
+    identity = (await life.host.agents.create("helper", surface=SURFACE)).value
     home = tmp_path / "agents" / "helper"
     assert (identity.agent_id, identity.agent_home) == ("helper", str(home))
     assert (identity.kind, identity.visibility) == (AgentKind.NAMED, Visibility.PUBLIC)
@@ -91,10 +91,14 @@ async def test_an_id_that_is_no_plain_name_is_refused(living: Opens, agent_id: s
     assert [folder.name for folder in (tmp_path / "agents").iterdir()] == ["main"]
 
 
-async def test_an_agent_is_made_once(living: Opens) -> None:
-    life = await living()
+async def test_an_agent_is_made_once_whatever_the_clock_says(living: Opens, clock: ManualClock) -> None:
+    life = await living(clock=clock)
     first = await life.host.agents.create("helper", surface=SURFACE, idempotency_key="k")
-    assert await life.host.agents.create("helper", surface=SURFACE, idempotency_key="k") == first
+    assert not first.replayed
+    for move in (0, 5, -1_000):
+        clock.move(move)
+        again = await life.host.agents.create("helper", surface=SURFACE, idempotency_key="k")
+        assert again == (first.value, True)
     with pytest.raises(AgentExists, match="holon agent status helper"):
         await life.host.agents.create("helper", surface=SURFACE)
     with pytest.raises(IdempotencyMismatch):

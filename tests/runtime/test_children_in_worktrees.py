@@ -118,6 +118,7 @@ async def test_a_child_that_changes_nothing_leaves_nothing(living: Opens, projec
     [
         ("echo more >> file-0.txt; echo new > new.txt", ["file-0.txt", "new.txt"], "1 new file not yet in git"),
         (f"echo more >> file-0.txt; {COMMIT}", ["file-0.txt"], "1 file changed, 1 insertion(+)"),
+        ("echo more >> file-0.txt; touch $(printf 'caf\\351')", ["caf\\xe9", "file-0.txt"], "1 new file not yet"),
     ],
 )
 async def test_changes_are_kept_for_review_as_an_artifact_of_the_task(

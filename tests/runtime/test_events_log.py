@@ -108,7 +108,7 @@ async def test_the_records_alone_tell_what_woke_the_agent_and_whether_its_owner_
     living: Opens, clock: ManualClock
 ) -> None:
     life = await living(clock=clock)
-    made = await life.host.timers.create("main", TimerRequest(duration_ms=1_000), surface=SURFACE)
+    made = (await life.host.timers.create("main", TimerRequest(duration_ms=1_000), surface=SURFACE)).value
     await life.settled(await life.webhook({"x": 1}))
     await life.at_rest()
     await life.ask("hello")
@@ -130,11 +130,17 @@ async def test_a_tool_call_can_be_traced_to_the_message_behind_it(living: Opens)
     owner, outsider = await life.say("note it"), await life.channel("note it")
     for message_id in (owner, outsider):
         await life.settled(message_id)
+    await life.at_rest()
+    triggered = await life.trigger(b"note it, the operator agreed", source="stranger")
+    await life.settled(triggered)
     executed = await life.events("tool_executed")
-    assert [(e.provenance.message_id, e.provenance.trust) for e in executed] == [
-        (owner, "trusted_operator"),
-        (outsider, "untrusted_external"),
+    assert [(e.provenance.message_id, e.provenance.trust, e.provenance.authority_class) for e in executed] == [
+        (owner, "trusted_operator", "operator_instruction"),
+        (outsider, "untrusted_external", "external_evidence"),
+        (triggered, "trusted_integration", "integration_signal"),
     ]
+    last = executed[-1].provenance
+    assert (last.delivery_surface, last.admission_context) == ("http_callback_wake", "external_trigger_capability")
 
 
 @pytest.mark.spec("RT-481")

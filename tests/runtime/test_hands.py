@@ -59,7 +59,20 @@ async def told(life: Any) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.spec("RT-258", "RT-260", "RT-272")
+@pytest.mark.spec("RT-272")
+async def test_what_is_said_in_words_is_in_fields_too(living: Opens) -> None:
+    life = await living(script(call("ExecCommand", cmd="sleep 600 >/dev/null & kill -9 $$")))
+    await life.ask("go")
+    answer = await told(life)
+    assert answer["exit_status"] is None
+    assert [note.split(":")[0] for note in answer["notes"]] == [
+        "ended by signal 9",
+        "1 background processes were ended with it",
+    ]
+    assert answer["ending"] == {"signal": 9, "leftovers": 1}
+
+
+@pytest.mark.spec("RT-258", "RT-260")
 async def test_a_quick_command_is_completed_with_both_streams(living: Opens) -> None:
     life = await living(script(call("ExecCommand", cmd="echo out; echo err >&2; exit 3")))
     await life.ask("go")
@@ -103,6 +116,18 @@ async def test_what_a_command_leaves_in_its_session_ends_with_it(living: Opens) 
     assert note.startswith("1 background processes were ended with it")
 
 
+async def test_what_a_command_puts_in_a_session_of_its_own_ends_with_it_too(living: Opens) -> None:
+    life = await living(script(call("ExecCommand", cmd="setsid sleep 600 >/dev/null 2>&1 & echo $!")))
+    await life.ask("go")
+    answer = await told(life)
+    pid = int(answer["stdout_preview"])
+    await soon(lambda: not Path(f"/proc/{pid}").exists())
+    assert answer["notes"] == [
+        "1 background processes were ended with it: run what should last as a command of its own"
+    ]
+    assert await life.tasks() == []
+
+
 @pytest.mark.spec("RT-261", "RT-262")
 async def test_the_same_command_is_not_started_twice_unless_asked_for(living: Opens) -> None:
     slow = {"cmd": "sleep 30", "yield_time_ms": 50}
@@ -121,37 +146,95 @@ async def test_the_same_command_is_not_started_twice_unless_asked_for(living: Op
         await life.host.commands.stop(task["id"], force=True)
 
 
+@pytest.mark.spec("RT-261")
+async def test_a_command_that_was_told_to_end_is_no_reason_not_to_start_it_again(living: Opens) -> None:
+    deaf = "trap '' TERM; while :; do sleep 0.05; done"
+    rules = f"""
+rules:
+  - when: {{kind: task_result}}
+    rounds: [{{text: "over"}}]
+  - when: {{pattern: "restart (\\\\S+)"}}
+    rounds:
+      - tools: [{{name: TaskStop, input: {{task_id: "{{1}}"}}}}]
+      - tools: [{call("ExecCommand", cmd=deaf, yield_time_ms=50)}]
+      - text: "{{result}}"
+  - rounds:
+      - tools: [{call("ExecCommand", cmd=deaf, yield_time_ms=50)}]
+      - text: "{{result}}"
+"""
+    life = await living(rules)
+    await life.ask("go")
+    first = (await told(life))["task_handle"]["task_id"]
+    await life.ask(f"restart {first}")
+    again = await told(life)
+    assert again["disposition"] == "promoted_to_task"
+    assert again["task_handle"]["task_id"] != first
+    assert {task.id: task.status for task in await life.tasks()}[first] == "cancelling"
+    await end_tasks(life)
+
+
+@pytest.mark.spec("RT-261")
+async def test_a_command_that_takes_input_is_not_the_same_as_one_that_does_not(living: Opens) -> None:
+    waits = {"cmd": "cat; sleep 30", "yield_time_ms": 50}
+    life = await living(
+        script(
+            call("ExecCommand", **waits, accepts_input=True),
+            call("ExecCommand", **waits),
+            call("ExecCommand", **waits, accepts_input=True),
+        )
+    )
+    await life.ask("go")
+    answer = await told(life)
+    tasks = await life.tasks()
+    assert sorted(task.recovery.spec.accepts_input for task in tasks) == [False, True]
+    assert answer["disposition"] == "already_running"
+    assert answer["command"]["accepts_input"] is True
+    await end_tasks(life)
+
+
+async def end_tasks(life: Any) -> None:
+    for task in await life.tasks():
+        await life.host.commands.stop(task.id, force=True)
+    await life.until(lambda: over(life))
+
+
+@pytest.mark.spec("RT-290")
+async def test_a_huge_command_is_repeated_in_no_answer(living: Opens) -> None:
+    cmd = "sleep 30 #" + "x" * 100_000
+    run = call("ExecCommand", cmd=cmd, yield_time_ms=20)
+    life = await living(script(run, run, call("TaskList")))
+    await life.ask("go")
+    entries = await life.transcript(TranscriptKind.TOOL_RESULTS)
+    contents = [entry.data["results"][0]["content"] for entry in entries]
+    assert [len(content) < 2_000 for content in contents] == [True] * 3
+    (task,) = await life.tasks()
+    digest = task.detail["cmd_digest"]
+    commands = [json.loads(contents[1])["command"], json.loads(contents[2])["tasks"][0]["command"]]
+    for shown in commands:
+        assert shown["cmd_digest"] == digest
+        assert shown["cmd_preview"] == f"{cmd[:200]}… (100010 characters)"
+        assert "cmd" not in shown
+    command = (await life.host.overseer.look("main", task.id)).command
+    assert command
+    assert (command.cmd, command.cmd_digest) == (f"{cmd[:4_000]}… (100010 characters)", digest)
+    await end_tasks(life)
+
+
 @pytest.mark.spec("RT-250")
 @pytest.mark.parametrize(
-    ("arguments", "kind"),
-    [({"cmd": "true", "workdir": "../.."}, "execution_root_violation"), ({"cmd": "true", "shell": "nosuch"}, "shell")],
+    ("arguments", "kind", "field"),
+    [
+        ({"cmd": "true", "workdir": "../.."}, "execution_root_violation", "workdir"),
+        ({"cmd": "true", "workdir": "nowhere"}, "execution_root_violation", "workdir"),
+        ({"cmd": "true", "shell": "nosuch"}, "shell_missing", None),
+    ],
 )
-async def test_what_cannot_run_says_why(living: Opens, arguments: dict[str, Any], kind: str) -> None:
+async def test_what_cannot_run_says_why(living: Opens, arguments: dict[str, Any], kind: str, field: str | None) -> None:
     life = await living(script(call("ExecCommand", **arguments)))
     await life.ask("go")
     answer = await told(life)
-    assert answer["ok"] is False
-    assert kind in answer["kind"]
+    assert (answer["ok"], answer["kind"], answer.get("field")) == (False, kind, field)
     assert answer["hint"]
-
-
-@pytest.mark.spec("RT-266", "RT-267", "RT-268", "RT-269", "RT-270")
-async def test_a_batch_runs_in_order_and_keeps_its_items_apart(living: Opens) -> None:
-    commands: list[dict[str, Any]] = [
-        {"cmd": "echo one"},
-        {"cmd": "exit 2"},
-        {"cmd": "sleep 9", "yield_time_ms": 50},
-        {"cmd": "echo two"},
-    ]
-    items = [{"login": False, **item} for item in commands]
-    life = await living(script(call("ExecCommandBatch", items=items)))
-    await life.ask("go")
-    text = (await life.briefs())[-1].text
-    head = json.loads(text.split("\n")[0])
-    assert (head["item_count"], head["completed_count"], head["failed_count"]) == (4, 3, 1)
-    assert text.index("[0] completed: echo one") < text.index("[1] completed: exit 2") < text.index("[3] completed")
-    assert "[2] failed: sleep 9" in text
-    assert await life.tasks() == []
 
 
 @pytest.mark.spec("RT-252", "RT-320")
@@ -198,6 +281,34 @@ rules:
     assert answer["task"]["output_preview"] == "done\n"
     statuses = [event.payload["after"] for event in await life.events("agent_state_changed")]
     assert "awaiting_task" in statuses
+
+
+@pytest.mark.spec("RT-072")
+async def test_a_task_in_the_background_is_awaited_by_nobody(living: Opens) -> None:
+    rules = """
+rules:
+  - when: {kind: task_result}
+    rounds: [{text: "over"}]
+  - when: {pattern: "stop (\\\\S+)"}
+    rounds: [{tools: [{name: TaskStop, input: {task_id: "{1}"}}]}, {text: "stopped"}]
+  - when: {pattern: "look at (\\\\S+)"}
+    rounds: [{tools: [{name: TaskOutput, input: {task_id: "{1}", block: false}}]}, {text: "looked"}]
+  - rounds:
+      - tools: [{name: ExecCommand, input: {cmd: "sleep 60", login: false, yield_time_ms: 9}}]
+      - text: "{result}"
+"""
+    life = await living(rules)
+    await life.ask("start")
+    task_id = (await told(life))["task_handle"]["task_id"]
+    resting = (await life.at_rest()).agent
+    assert (resting.status, resting.active_task_ids) == ("asleep", [task_id])
+    await life.ask(f"look at {task_id}")
+    resting = (await life.at_rest()).agent
+    assert (resting.status, resting.active_task_ids) == ("asleep", [task_id])
+    await life.ask(f"stop {task_id}")
+    await life.until(lambda: said(life, "over"))
+    statuses = {event.payload["after"] for event in await life.events("agent_state_changed")}
+    assert statuses == {"awake_idle", "awake_running", "asleep"}
 
 
 @pytest.mark.spec("RT-300", "RT-301", "RT-302", "RT-303")
@@ -283,16 +394,6 @@ async def test_what_a_command_prints_comes_back_within_the_budget(
     assert chars * 0.9 < len(answer["stdout_preview"]) <= chars
     whole = answer["artifacts"][answer["stdout_artifact"]]["path"]
     assert len(await asyncio.to_thread(Path(whole).read_bytes)) == 400_001
-
-
-@pytest.mark.spec("RT-256")
-async def test_the_items_of_a_batch_together_show_no_more_than_one_command_may(living: Opens) -> None:
-    loud = {"cmd": f"{sys.executable} -c \"print('x' * 9000)\"", "login": False, "max_output_tokens": 9_000}
-    life = await living(script(call("ExecCommandBatch", items=[loud] * 4)), max_tool_output_tokens=2_000)
-    await life.ask("go")
-    (entry,) = await life.transcript(TranscriptKind.TOOL_RESULTS)
-    shown = entry.data["results"][0]["content"].count("x")
-    assert 7_000 < shown <= 2_000 * 4
 
 
 @pytest.mark.spec("RT-265")

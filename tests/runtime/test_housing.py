@@ -33,6 +33,10 @@ rules:
     rounds:
       - {tools: [{name: UseWorkspace, input: {path: '{path}', mode: isolated, isolation_label: a try}}]}
       - {text: '{result}'}
+  - when: {pattern: '^use (?P<path>/\\S+) isolated in (?P<cwd>\\S+)$'}
+    rounds:
+      - {tools: [{name: UseWorkspace, input: {path: '{path}', mode: isolated, cwd: '{cwd}'}}]}
+      - {text: '{result}'}
   - when: {pattern: '^use (?P<path>[/.]\\S*)$'}
     rounds: [{tools: [{name: UseWorkspace, input: {path: '{path}'}}]}, {text: '{result}'}]
   - when: {pattern: '^use (?P<path>/\\S+) in (?P<cwd>\\S+)$'}
@@ -179,6 +183,31 @@ async def test_isolated_the_root_is_a_worktree_and_the_anchor_stays_also_after_a
     assert (await life.state()).worktree_session is None
     assert str(tree) in project.worktrees(), "leaving it removes nothing"
     assert branch in project.branches()
+
+
+async def test_isolated_starts_in_the_same_folder_and_a_cwd_that_is_none_makes_no_worktree(
+    living: Opens, outside: Path
+) -> None:
+    project = Project.new(outside / "project")
+    (project.folder / "sub").mkdir()
+    (project.folder / "sub" / "file").write_text("x")
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "sub")
+    life = await living(SCRIPT)
+    inner = await told(life, f"use {project.folder}/sub isolated")
+    assert inner["cwd"] == f"{inner['execution_root']}/sub"
+    before = project.worktrees()
+    refused = await told(life, f"use {project.folder} isolated in nowhere")
+    assert (refused["ok"], refused["kind"]) == (False, "execution_root_violation")
+    assert project.worktrees() == before
+
+
+async def test_home_is_not_isolated_even_inside_of_somebodys_repository(living: Opens, tmp_path: Path) -> None:
+    around = Project.new(tmp_path / "dotfiles")
+    life = await living(SCRIPT, home=around.folder / "holon")
+    refused = await told(life, "use agent_home isolated")
+    assert (refused["ok"], "your home is no repository" in refused["message"]) == (False, True)
+    assert len(around.worktrees()) == 1
 
 
 @pytest.mark.spec("RT-330")

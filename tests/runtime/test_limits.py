@@ -266,6 +266,54 @@ rules:
     await life.settled(message_id)
 
 
+async def test_a_wait_that_a_call_asked_for_is_no_stall_until_it_is_over(living: Opens) -> None:
+    """The command says itself that it may take five seconds; the other tool may wait for 50 ms, and does for ever."""
+    script = """
+rules:
+  - when: {pattern: "^run"}
+    rounds:
+      - tools: [{name: ExecCommand, input: {cmd: "touch begun; sleep 0.3", login: false, yield_time_ms: 5000}}]
+      - text: done
+  - rounds: [{tools: [{name: Wait}]}, {text: done}]
+"""
+    gate = Gate()
+    slow = msgspec.structs.replace(gate.tool, waits_ms=lambda _asked: 50)
+    life = await living(script, tools=[slow], limits=Limits(stall_ms=10))
+    message_id = await life.say("run it")
+    await soon((life.host.settings.agents_dir / "main" / "begun").exists)
+    await asyncio.sleep(0.05)
+    await life.host.pulse.watch()
+    await life.settled(message_id)
+    assert [event.payload["last_progress"] for event in await life.events("agent_stalled")] == []
+    message_id = await life.say("wait")
+    await gate.entered()
+    await asyncio.sleep(0.07)
+    await life.host.pulse.watch()
+    assert (await life.event("agent_stalled")).payload["stalled_ms"] >= 60
+    gate.open()
+    await life.settled(message_id)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "waits_ms"),
+    [
+        ("ExecCommand", {"cmd": "make", "yield_time_ms": 600_000}, 600_000),
+        ("ExecCommand", {"cmd": "make"}, 10_000),
+        ("ExecCommandBatch", {"items": [{"cmd": "a", "yield_time_ms": 5}, {"cmd": "b", "yield_time_ms": 7}]}, 12),
+        ("TaskOutput", {"task_id": "task_1", "timeout_ms": 3_600_000}, 3_600_000),
+        ("TaskOutput", {"task_id": "task_1", "timeout_ms": 3_600_000, "block": False}, 0),
+        ("TaskStatus", {"task_id": "task_1"}, 0),
+        ("ExecCommand", {"cmd": 1}, 0),
+        ("Unknown", {}, 0),
+    ],
+)
+async def test_how_long_a_call_may_wait_by_its_own_word(
+    living: Opens, tool: str, arguments: dict[str, object], waits_ms: int
+) -> None:
+    life = await living(booted=False)
+    assert life.host.registry.waits_ms(tool, arguments) == waits_ms
+
+
 async def test_the_watchdog_is_silent_where_all_is_well(living: Opens) -> None:
     life = await living()
     await life.ask("hello")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from holon.core.limits import Limits
 from holon.core.retention import RetentionPolicy
 from holon.runtime.settings import Settings, describe, load_settings, read_file, set_value, unset_value
 from holon.runtime.status import fingerprint
+from holon.server import tokens
+from holon.store.leases import HomeLock
 
 
 def write(home: Path, content: Any) -> None:
@@ -224,3 +228,48 @@ def test_the_token_shows_in_no_words_about_the_settings(tmp_path: Path) -> None:
     without = load_settings(tmp_path, {})
     assert fingerprint(settings) == fingerprint(without)
     assert fingerprint(load_settings(tmp_path, {"HOLON_MODEL": "a/b"})) != fingerprint(without)
+
+
+def test_the_output_of_commands_may_be_kept_without_a_bound_but_not_for_no_time(tmp_path: Path) -> None:
+    assert load_settings(tmp_path, {"HOLON_RETENTION_OUTPUT_BYTES": "0"}).retention.output_bytes == 0
+    with pytest.raises(InvalidSettings, match=r"retention\.output_days"):
+        load_settings(tmp_path, {"HOLON_RETENTION_OUTPUT_DAYS": "0"})
+
+
+def test_limits_on_children_are_settings_like_the_others(tmp_path: Path) -> None:
+    set_value(tmp_path, "limits.live_children", "3")
+    limits = load_settings(tmp_path, {"HOLON_LIMITS_CHILD_DEPTH": "2"}).limits
+    assert (limits.live_children, limits.child_depth, limits.home_children) == (3, 2, 256)
+
+
+@pytest.mark.parametrize("how", ["setting", "token", "lock"])
+def test_a_home_is_made_for_its_owner_alone_and_one_that_is_there_stays_as_open_as_it_is(
+    tmp_path: Path, how: str
+) -> None:
+    def begin(home: Path) -> None:
+        match how:
+            case "setting":
+                set_value(home, "model.default", "scripted/echo")
+            case "token":
+                tokens.issue(home, "laptop")
+            case _:
+                HomeLock(home / "run" / "holon.lock").acquire("test")
+
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    before = os.umask(0o022)
+    try:
+        begin(tmp_path / "folder" / "home")
+        begin(shared)
+    finally:
+        os.umask(before)
+
+    modes = {path: stat.S_IMODE((tmp_path / path).stat().st_mode) for path in ("folder", "folder/home", "shared")}
+    assert modes == {"folder": 0o755, "folder/home": 0o700, "shared": 0o755}
+
+
+def test_an_empty_list_may_be_set_and_an_empty_text_may_not(tmp_path: Path) -> None:
+    set_value(tmp_path, "model.fallbacks", "")
+    with pytest.raises(InvalidSettings, match="may not be empty"):
+        set_value(tmp_path, "agent.default", " ")
+    assert read_file(tmp_path) == {"model.fallbacks": []}

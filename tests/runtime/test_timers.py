@@ -31,7 +31,7 @@ async def timer(
     life: Living, duration_ms: int = 1_000, interval_ms: int | None = None, agent_id: str = "main"
 ) -> Timer:
     request = TimerRequest(duration_ms=duration_ms, interval_ms=interval_ms, summary="look at the build")
-    return await life.host.timers.create(agent_id, request, surface=SURFACE)
+    return (await life.host.timers.create(agent_id, request, surface=SURFACE)).value
 
 
 async def stored(life: Living, timer_id: str) -> Timer:
@@ -253,14 +253,20 @@ async def test_timers_are_listed_newest_first_and_belong_to_one_agent(living: Op
     assert (await life.host.views.summary()).active_timer_count == 3
 
 
-async def test_a_timer_asked_for_again_under_its_key_is_made_once(living: Opens) -> None:
-    life = await living()
+async def test_a_timer_asked_for_again_under_its_key_is_made_once_whatever_the_clock_says(
+    living: Opens, clock: ManualClock
+) -> None:
+    life = await living(clock=clock)
     request = TimerRequest(duration_ms=HOUR)
-    first = await life.host.timers.create("main", request, surface=SURFACE, idempotency_key="k")
-    assert await life.host.timers.create("main", request, surface=SURFACE, idempotency_key="k") == first
+    made = await life.host.timers.create("main", request, surface=SURFACE, idempotency_key="k")
+    assert not made.replayed
+    for move in (0, 5, -1_000):
+        clock.move(move)
+        again = await life.host.timers.create("main", request, surface=SURFACE, idempotency_key="k")
+        assert again == (made.value, True)
     with pytest.raises(IdempotencyMismatch):
         await life.host.timers.create("main", TimerRequest(duration_ms=1), surface=SURFACE, idempotency_key="k")
-    assert await life.host.timers.listing("main") == [first]
+    assert await life.host.timers.listing("main") == [made.value]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from holon.core.clock import Clock
 from holon.providers.selection import Providers
 from holon.runtime.host import Host
 from holon.runtime.settings import Settings, load_settings
+from holon.server.connections import Bounds
 from holon.server.serving import Announcement, serve
 
 T = TypeVar("T")
@@ -103,7 +104,9 @@ def short_home() -> Iterator[Path]:
 
 
 @contextmanager
-def running(home: Path, *, clock: Clock | None = None, **overrides: Any) -> Iterator[Running]:
+def running(
+    home: Path, *, clock: Clock | None = None, bounds: Bounds | None = None, **overrides: Any
+) -> Iterator[Running]:
     """Serves the home until the block ends, then ends gracefully."""
     given = {"http_port": 0, "control_token": TOKEN, "model_default": "scripted/patient", **overrides}
     settings = load_settings(home, {}, **given)
@@ -115,7 +118,7 @@ def running(home: Path, *, clock: Clock | None = None, **overrides: Any) -> Iter
         providers = Providers.builtin(home=home, scripts=SCRIPTS)
         loop = asyncio.get_running_loop()
         async with await Host.open(settings, purpose="test", clock=clock, providers=providers) as host:
-            await serve(host, on_ready=lambda said: ready.append(Running(host, said, loop)))
+            await serve(host, on_ready=lambda said: ready.append(Running(host, said, loop)), bounds=bounds)
 
     def in_thread() -> None:
         try:

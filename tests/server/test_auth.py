@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -64,6 +65,41 @@ def test_the_control_token_and_issued_tokens_open_the_door_and_a_revoked_one_doe
     assert (status(TOKEN), status(issued)) == (200, 200)
     tokens.revoke(server.settings.home, "laptop")
     assert (status(TOKEN), status(issued)) == (200, 401)
+
+
+@pytest.mark.parametrize("occasion", ["heartbeat", "event"])
+def test_a_revoked_token_ends_its_open_streams_with_a_word_and_no_other(home: Path, occasion: str) -> None:
+    with running(home, event_heartbeat_ms=100 if occasion == "heartbeat" else 600_000) as server, ExitStack() as open_:
+        issued = tokens.issue(home, "laptop")
+        kept = open_.enter_context(server.tcp.stream("GET", "/agents/main/events/stream"))
+        kept_lines = kept.iter_lines()
+        stream = open_.enter_context(
+            server.stranger.stream("GET", "/agents/main/events/stream", headers={"authorization": f"Bearer {issued}"})
+        )
+        lines = stream.iter_lines()
+        assert next(lines) == next(kept_lines) == "retry: 1000"
+        tokens.revoke(home, "laptop")
+        if occasion == "event":
+            server.prompt("a secret")
+
+        rest = list(lines)
+
+        assert rest[-2:] == [": the token was revoked, so this stream ends", ""]
+        assert not any("message_admitted" in line for line in rest)
+        server.prompt("for the others")
+        assert any("event: message_admitted" in line for line in kept_lines)
+
+
+def test_a_revoked_token_ends_the_stream_of_its_run_and_not_the_run(home: Path) -> None:
+    with running(home, event_heartbeat_ms=100) as server:
+        headers = {"authorization": f"Bearer {tokens.issue(home, 'laptop')}"}
+        body = {"text": "slow one", "agent_id": "main"}
+        with server.stranger.stream("POST", "/control/runs", json=body, headers=headers) as stream:
+            server.until_status("awake_running")
+            tokens.revoke(home, "laptop")
+
+            assert list(stream.iter_lines())[-2:] == [": the token was revoked, so this stream ends", ""]
+        assert server.status_of() == "awake_running"
 
 
 def test_a_file_of_tokens_that_cannot_be_read_closes_the_door_to_all_but_the_control_token(server: Running) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holon.core.clock import ManualClock
 from tests.server.harness import Running, running
 
 ENQUEUE = "/agents/main/enqueue"
@@ -183,6 +184,23 @@ def test_a_request_that_is_sent_again_under_its_key_gets_the_first_answer_and_ha
     assert again.json() == original.json()
     assert "idempotency-replayed" not in original.headers
     assert again.headers["idempotency-replayed"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/control/agents/other/create", {}), ("/control/agents/main/timers", {"duration_ms": 60_000})]
+)
+def test_whether_an_answer_is_the_first_does_not_depend_on_the_clock(
+    home: Path, path: str, body: dict[str, Any]
+) -> None:
+    clock = ManualClock()
+    with running(home, clock=clock) as server:
+        replayed = []
+        for move in (0, 0, 5, -1_000):
+            clock.move(move)
+            answer = server.local.post(path, json=body, headers={"Idempotency-Key": "k"})
+            replayed.append((answer.status_code, answer.headers.get("idempotency-replayed")))
+
+    assert replayed == [(201, None), *[(200, "true")] * 3]
 
 
 def test_another_request_under_the_same_key_is_refused(server: Running) -> None:

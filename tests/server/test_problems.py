@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holon.core.errors import DeveloperError
+from holon.core.nesting import NESTING
 from holon.server import problems
-from holon.server.bodies import NESTING
 from tests.server.harness import TOKEN, Running, running, short_home
 
 PROMPT = "/control/agents/main/prompt"
@@ -89,6 +89,8 @@ def nested(levels: int) -> bytes:
         ("POST", "/control/agents/main/timers", b'{"duration_ms": 0}', 400, "invalid_input", "duration_ms"),
         ("POST", "/control/agents/main/timers", b'{"duration_ms": "5"}', 400, "invalid_input", "duration_ms"),
         ("POST", "/control/agents/main/trigger/rotate", b'{"ttl_ms": 1e30}', 400, "invalid_input", "ttl_ms"),
+        ("GET", "/analytics/cost?since=yesterday", None, 400, "invalid_input", "since"),
+        ("GET", "/analytics/cost?until=", None, 400, "invalid_input", "until"),
         ("GET", "/briefs?limit=0", None, 400, "invalid_input", "limit"),
         ("GET", "/briefs?limit=1000000", None, 400, "invalid_input", "limit"),
         ("GET", "/agents/main/events?order=sideways", None, 400, "invalid_input", "order"),
@@ -108,12 +110,22 @@ def test_a_mistake_is_answered_with_its_problem(
     assert {"type", "title", "status", "detail", "code"} <= set(problem) <= set(problems.Problem.__struct_fields__)
     assert problem["status"] == status
     assert problem["type"] == f"urn:holon:problem:{code}"
+    assert problem["hint"], "what to do next"
 
 
 def test_a_refused_choice_is_answered_with_the_choices(live: Running) -> None:
     answer = live.tcp.post(ENQUEUE, json={"text": "x", "kind": "operator_prompt"})
 
     assert answer.json()["hint"] == "allowed are channel_event, webhook_event"
+
+
+@pytest.mark.parametrize("header", ["Idempotency-Key", "X-Holon-Source"])
+def test_a_refused_header_is_called_as_the_caller_knows_it(live: Running, header: str) -> None:
+    problem = live.tcp.post("/webhooks/generic/main", json={}, headers={header: "x" * 300}).json()
+
+    assert (problem["code"], problem["field"]) == ("invalid_input", header)
+    assert problem["detail"].startswith(f"{header}: ")
+    assert problem["hint"]
 
 
 def test_a_wrong_method_is_answered_with_the_right_ones(live: Running) -> None:
@@ -171,6 +183,7 @@ def test_an_accident_is_answered_with_an_id_that_the_log_knows_and_no_trace(
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
     assert problem["error_id"] in caplog.text
+    assert "standard error" in problem["hint"], "there is no command that shows the log"
     assert "the secret of the house" in caplog.text
 
 

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from holon.core.errors import HomeBusy
+from holon.server import tokens
 from tests.server.harness import DEADLINE_S, Running, running, until
 
 #: A process that serves a home and says when it is ready: what `holon serve` does.
@@ -152,6 +153,32 @@ def test_a_signal_ends_a_serving_process_in_order(home: Path, number: signal.Sig
 
     assert not (home / "run" / "daemon.json").exists()
     assert not (home / "run" / "holon.sock").exists()
+
+
+def test_a_process_that_lost_its_home_ends_by_itself_and_leaves_the_door_to_its_successor(home: Path) -> None:
+    command = [sys.executable, "-m", "holon", "serve", "--home", str(home), "--listen", "127.0.0.1:0", "--json"]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert first.stdout is not None
+        ready = json.loads(first.stdout.readline())
+        (home / "run").rename(home / "lost")  # with it the lock and the door: nothing keeps a second process off
+        with running(home) as second:
+            token = tokens.issue(home, "laptop")
+            old = httpx.Client(base_url=f"http://{ready['http_addr']}", headers={"authorization": f"Bearer {token}"})
+            with old:
+                answer = old.post("/control/agents/main/prompt", json={"text": "hello"}, timeout=DEADLINE_S)
+            said = first.communicate(timeout=DEADLINE_S)[1]
+
+            assert (answer.status_code, answer.json()["code"]) == (409, "fenced")
+            assert first.returncode == 2
+            assert "another process has taken over" in said
+            assert json.loads((home / "run" / "daemon.json").read_text())["http_addr"] == second.announcement.http_addr
+            with second.local_client() as client:
+                assert client.get("/status").status_code == 200
+        assert not (home / "run" / "holon.sock").exists()
+    finally:
+        first.kill()
+        first.wait()
 
 
 def test_a_process_that_was_killed_leaves_nothing_in_the_way_of_the_next(home: Path) -> None:

@@ -136,6 +136,29 @@ async def test_a_commit_that_does_not_fit_is_refused_whole_and_what_is_sent_agai
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+async def test_the_last_refused_write_is_remembered_until_the_disk_takes_one(store: Store):
+    pages = await store.read(lambda tx: tx.one("PRAGMA page_count"))
+    assert pages is not None
+    found = [store.trouble]
+    await store.write(_limit(pages[0] + 1))
+    with pytest.raises(StoreUnavailable) as refused:
+        await store.write(_put("big", 400_000))
+    found.append(store.trouble)
+    await store.write(lambda tx: tx.one("SELECT 1"))  # nothing was written: it says nothing of the disk
+    found.append(store.trouble)
+    await store.write(_limit(1_000_000))
+    await store.try_again()
+    found.append(store.trouble)
+    with pytest.raises(ValueError, match="a bug"):
+        await store.write(_fails)
+    found.append(store.trouble)
+    assert found == [None, refused.value, refused.value, None, None]
+
+
+def _fails(tx: Tx) -> None:
+    raise ValueError("a bug")
+
+
 READ_ONLY = """
 import json, sys
 from pathlib import Path

@@ -77,7 +77,6 @@ def test_a_brief_comes_back_with_every_field(store: Store):
     assert read(store, briefs.get, "main", brief.id) == brief
 
 
-@pytest.mark.spec("RT-125")
 def test_a_brief_keeps_its_work_item_and_loads_without_one(store: Store):
     bound = smallest(Brief, id=new_id("brief"), agent_id="main", work_item_id="work_1")
     free = smallest(Brief, id=new_id("brief"), agent_id="main")

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,53 @@ async def test_a_write_that_fails_takes_nothing_from_those_it_shares_a_commit_wi
     rows = await store.read(lambda tx: tx.all("SELECT seq, payload FROM events WHERE agent_id = 'main'"))
     assert [row[0] for row in rows] == [1]
     assert '"noted"' in rows[0][1]
+
+
+def put_off(key: str) -> Callable[[Tx], str]:
+    """A write whose row is written later, together with those of others."""
+
+    def write(tx: Tx) -> str:
+        tx.insert_later("INSERT INTO idempotency VALUES ('test', ?, '', '', 0)", key)
+        return key
+
+    return write
+
+
+def look(tx: Tx) -> int:
+    row = tx.one("SELECT count(*) FROM idempotency")
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("between", [look, keep("changes"), put_off("later"), None])
+async def test_a_row_that_was_put_off_and_is_refused_is_the_failure_of_its_own_write(
+    store: Store, path: Path, between: Callable[[Tx], Any] | None
+):
+    await store.write(keep("taken"))
+    writes = [put_off("taken"), put_off("good"), put_off("good too"), *([between] if between else []), put_off("last")]
+    results = await gathered(store, writes)
+    told = {result for result in results if isinstance(result, str)}
+    assert [n for n, result in enumerate(results) if isinstance(result, BaseException)] == [0]
+    assert isinstance(results[0], StoreMisused)
+    assert kept(path) == {"taken"} | told
+    assert {"good", "good too", "last"} <= told
+
+
+async def test_whoever_takes_no_notice_of_a_refused_row_hides_it_from_nobody(store: Store, path: Path):
+    def careless(tx: Tx) -> str:
+        with suppress(sqlite3.Error):
+            look(tx)
+        return keep("careless")(tx)
+
+    def deaf(tx: Tx) -> str:
+        with suppress(sqlite3.Error):
+            look(tx)
+        return "deaf"
+
+    await store.write(keep("taken"))
+    results = await gathered(store, [put_off("taken"), put_off("good"), deaf, careless, put_off("last")])
+    assert [type(result) for result in results] == [StoreMisused, str, str, str, str]
+    assert kept(path) == {"taken", "good", "careless", "last"}
 
 
 @pytest.mark.parametrize("error", [QueueFull("x"), ValueError("x"), SystemExit(3), asyncio.CancelledError()])

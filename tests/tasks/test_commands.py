@@ -35,7 +35,7 @@ async def test_a_command_that_a_signal_ended_says_which(workshop: Workshop, numb
 
 async def test_a_command_that_nobody_stopped_says_so_and_its_times_are_in_order(workshop: Workshop):
     status, _ = await workshop.run("true")
-    assert (status.stopped, status.forced, status.leftovers, status.daemons) == (None, False, 0, 0)
+    assert (status.stopped, status.forced, status.leftovers, status.survivors) == (None, False, 0, 0)
     assert status.started_at_ms is not None
     assert status.ended_at_ms is not None
     assert 0 <= status.ended_at_ms - status.started_at_ms < 30_000

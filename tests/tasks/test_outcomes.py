@@ -81,7 +81,7 @@ async def test_the_dispositions_share_no_field(workshop: Workshop):
 def test_a_command_that_runs_already_is_named_with_what_to_do():
     found = already_running(TASK)
     assert found.command
-    assert (found.command.cmd, found.summary) == ("make", "build")
+    assert (found.command.cmd_preview, found.summary) == ("make", "build")
     assert "TaskOutput" in found.instructions
     assert "task_1" in found.instructions
 
@@ -96,7 +96,13 @@ def test_a_command_that_runs_already_is_named_with_what_to_do():
             ["stopped at its time limit, by force"],
         ),
         (CommandStatus(Outcome.LOST, detail="its runner is gone"), ["its runner is gone"]),
-        (CommandStatus(Outcome.EXITED, 0, daemons=2), ["2 processes in sessions of their own run on"]),
+        (
+            CommandStatus(Outcome.EXITED, 0, leftovers=3, survivors=2),
+            [
+                "3 background processes were ended with it: run what should last as a command of its own",
+                "2 of them could not be ended and run on without an owner: tell the operator",
+            ],
+        ),
         (CommandStatus(Outcome.EXITED, 0, disk_low=True), ["the disk is nearly full: most of the output was not kept"]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +14,7 @@ import pytest
 
 from holon.tasks.capture import ALWAYS_BYTES, Capture
 from holon.tasks.commands import CommandRunner
-from holon.tasks.folder import OUTPUT, STDERR, STDOUT, status_of
+from holon.tasks.folder import OUTPUT, STDERR, STDOUT, fresh_page_of, status_of
 from holon.tasks.outputs import combined
 from tests.tasks.workshop import Workshop, ended, eventually, memory_kb, spec_in
 
@@ -122,6 +123,74 @@ async def test_a_disk_that_is_full_holds_up_neither_the_command_nor_its_status(s
         status = await ended(running)
         assert (status.exit_status, status.stdout_bytes, status.disk_low) == (7, 20_000_000, True)
         assert status_of(running.folder) == status
+
+
+@pytest.fixture
+def few_files(tmp_path: Path) -> Iterator[Path]:
+    """A disk with room for many bytes and few files."""
+    place = tmp_path / "few"
+    place.mkdir()
+    options = ["-o", "size=64m,nr_inodes=64"]
+    done = subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", place], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("only root can make a disk with few files")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def take_all_files(disk: Path) -> None:
+    with suppress(OSError):
+        for n in range(1_000):
+            (disk / f"file{n}").touch()
+    assert os.statvfs(disk).f_favail == 0
+
+
+def test_where_no_file_can_be_made_pages_stay_as_they_are_and_can_be_read(few_files: Path):
+    """The page that is full is not given up before there is another one."""
+    capture = Capture(few_files, 10, 100, 0)
+    capture.take(STDOUT, b"0123456789" + b"a" * 60)
+    capture.show(0.0, paused=True)
+    take_all_files(few_files)
+    capture.take(STDOUT, b"b" * 90)
+    capture.show(0.0, paused=True)
+    assert sorted(path.name for path in few_files.glob(f"{OUTPUT}*")) == [OUTPUT, f"{OUTPUT}.tail"]
+    assert combined(few_files, 1_000).text == "0123456789" + "a" * 60
+    capture.close()
+    assert (capture.disk.low, capture.truncated) == (True, True)
+    assert (few_files / OUTPUT).read_bytes().endswith(b"a" * 10 + b"b" * 90)
+
+
+def test_a_page_that_cannot_be_made_leaves_the_old_ones(tmp_path: Path):
+    """Whatever the reason: here the name is taken by a folder."""
+    capture = Capture(tmp_path, 10, 100, 0)
+    for byte in (b"a", b"b"):
+        capture.take(STDOUT, byte * 70)
+        capture.show(0.0, paused=True)
+    fresh_page_of(tmp_path / OUTPUT).mkdir()
+    capture.take(STDOUT, b"c" * 70)
+    capture.show(0.0, paused=True)
+    assert combined(tmp_path, 1_000).text == "a" * 70 + "b" * 70
+    assert capture.disk.low is False
+    fresh_page_of(tmp_path / OUTPUT).rmdir()
+    capture.take(STDOUT, b"d" * 70)
+    capture.show(0.0, paused=True)
+    assert combined(tmp_path, 1_000).text.endswith("d" * 70)
+    capture.close()
+
+
+def test_a_folder_that_was_removed_is_not_taken_for_a_full_disk(tmp_path: Path):
+    place = tmp_path / "place"
+    place.mkdir()
+    capture = Capture(place, 10, 100, 0)
+    capture.take(STDOUT, b"before")
+    shutil.rmtree(place)
+    capture.take(STDERR, b"oops")
+    capture.take(STDOUT, b"x" * 500)
+    capture.show(0.0, paused=True)
+    capture.close()
+    assert (capture.stdout_bytes, capture.stderr_bytes, capture.disk.low) == (506, 4, False)
 
 
 # ---- the capture itself

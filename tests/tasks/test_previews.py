@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holon.core.tasks import ToolArtifactRef
-from holon.tasks.folder import OUTPUT, STDERR, STDOUT
-from holon.tasks.outputs import Artifacts, artifacts, budget_chars, excerpt, preview
+from holon.tasks.folder import OUTPUT, STDERR, STDOUT, pages_of
+from holon.tasks.outcomes import notes_on
+from holon.tasks.outputs import Artifacts, artifacts, budget_chars, combined, excerpt, is_lost, preview
+from holon.tasks.protocol import CommandStatus, Outcome
 
 
 def test_without_a_wish_eight_thousand_tokens_are_shown():
@@ -98,3 +100,41 @@ def test_artifacts_are_paths_and_say_which_is_which(tmp_path: Path):
     assert artifacts(tmp_path) == Artifacts(
         artifacts=[output, stdout, stderr], output_artifact=0, stdout_artifact=1, stderr_artifact=2
     )
+
+
+def test_an_older_page_without_a_newer_one_is_read_as_it_is(tmp_path: Path):
+    """A runner that was killed while it turned a page leaves that."""
+    (tmp_path / OUTPUT).write_bytes(b"head\n")
+    older, _ = pages_of(tmp_path / OUTPUT)
+    older.write_bytes(b"5\nolder page\n")
+    assert combined(tmp_path, 1_000).text == "head\nolder page\n"
+
+
+@pytest.mark.spec("RT-295")
+def test_artifacts_that_are_gone_are_not_named(tmp_path: Path):
+    assert artifacts(tmp_path / "gone") == Artifacts(artifacts=[])
+    stdout, stderr = (ToolArtifactRef(path=str(tmp_path / name)) for name in (STDOUT, STDERR))
+    (tmp_path / STDOUT).touch()
+    (tmp_path / STDERR).touch()
+    assert artifacts(tmp_path) == Artifacts(artifacts=[stdout, stderr], stdout_artifact=0, stderr_artifact=1)
+
+
+@pytest.mark.parametrize(
+    ("kept", "status", "lost"),
+    [
+        (None, CommandStatus(Outcome.EXITED, 0), False),
+        (None, CommandStatus(Outcome.EXITED, 0, stdout_bytes=1), True),
+        (b"abc", CommandStatus(Outcome.EXITED, 0, stdout_bytes=2, stderr_bytes=1), False),
+        (b"ab", CommandStatus(Outcome.EXITED, 0, stdout_bytes=2, stderr_bytes=1), True),
+        (b"ab", CommandStatus(Outcome.EXITED, 0, stdout_bytes=2, stderr_bytes=1, truncated=True), False),
+    ],
+)
+def test_output_is_lost_if_less_is_there_than_was_kept(
+    tmp_path: Path, kept: bytes | None, status: CommandStatus, lost: bool
+):
+    if kept is not None:
+        (tmp_path / OUTPUT).write_bytes(kept)
+    assert is_lost(tmp_path, status) is lost
+    assert ["lost" in note for note in notes_on(status, tmp_path)] == ([True] if lost else [])
+    assert combined(tmp_path, 100, status=status).truncated is (lost or status.truncated)
+    assert preview(tmp_path, 100, status=status).truncated is (lost or status.truncated)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holon.tasks.commands import Ended, Lost, RunningCommand
+from holon.tasks.finding import Ended, Lost
 from holon.tasks.protocol import Outcome, StopReason
+from holon.tasks.running import RunningCommand
 from tests.tasks.workshop import Workshop, alive, ended, eventually
 
 #: Forks twice into a session of its own, closes everything, writes down who it is, and sleeps.
@@ -74,10 +75,10 @@ async def test_children_and_daemons_are_stopped_with_the_command(workshop: Works
     cmd = f"{DAEMON}; sh -c 'echo $$ > child.pid; exec sleep 60' & sh -c 'trap \"\" TERM; sleep 60 & wait' & sleep 60"
     running = await workshop.start(cmd, grace_s=0.3)
     child, daemon = await pid_in(workshop.root / "child.pid"), await pid_in(workshop.root / "daemon.pid")
-    assert os.getsid(daemon) != running.pid
+    assert os.getsid(daemon) == daemon
     await running.stop()
     status = await ended(running)
-    assert (status.stopped, status.daemons) == (StopReason.REQUEST, 0)
+    assert (status.stopped, status.survivors) == (StopReason.REQUEST, 0)
     assert not alive(child)
     assert not alive(daemon)
 
@@ -95,23 +96,32 @@ async def test_a_background_job_that_is_nearly_done_may_finish(workshop: Worksho
     assert (status.leftovers, preview.stdout) == (0, "soon\nlate\n")
 
 
-async def test_a_daemon_outlives_its_command(workshop: Workshop):
+async def test_a_daemon_ends_with_its_command_and_is_counted(workshop: Workshop):
+    """In a session of its own it is still below the runner, and nobody else could ever end it."""
     running = await workshop.start(f"{DAEMON}; sleep 0.2; echo started")
     daemon = await pid_in(workshop.root / "daemon.pid")
+    assert os.getsid(daemon) == daemon
     status = await ended(running)
-    try:
-        assert (status.exit_status, status.leftovers, status.daemons) == (0, 0, 1)
-        assert alive(daemon)
-    finally:
-        os.kill(daemon, signal.SIGKILL)
+    assert (status.exit_status, status.leftovers, status.survivors, status.stopped) == (0, 1, 0, None)
+    assert not alive(daemon)
+
+
+async def test_a_daemon_that_does_not_listen_is_killed(workshop: Workshop):
+    deaf = 'trap "" TERM HUP; echo $$ > daemon.pid; while :; do sleep 0.05; done'
+    running = await workshop.start(f"(setsid sh -c '{deaf}' > /dev/null 2>&1 &); sleep 0.2", tty=True)
+    daemon = await pid_in(workshop.root / "daemon.pid")
+    assert os.getsid(daemon) == daemon
+    status = await ended(running)
+    assert (status.exit_status, status.survivors) == (0, 0)
+    assert not alive(daemon)
 
 
 async def test_a_daemon_that_holds_the_output_does_not_hold_up_the_end(workshop: Workshop):
     running = await workshop.start("setsid sh -c 'echo $$ > daemon.pid; exec sleep 60' & sleep 0.2; echo over")
     daemon = await pid_in(workshop.root / "daemon.pid")
     status = await ended(running)
-    os.kill(daemon, signal.SIGKILL)
-    assert (status.exit_status, status.daemons) == (0, 1)
+    assert (status.exit_status, status.leftovers) == (0, 1)
+    assert not alive(daemon)
     assert running.preview(100).stdout == "over\n"
 
 

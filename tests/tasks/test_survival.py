@@ -17,12 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from holon.tasks.commands import CommandRunner, Ended, Lost, RunningCommand, end_lost
+from holon.tasks.commands import CommandRunner
 from holon.tasks.failures import FolderTaken
+from holon.tasks.finding import Ended, Lost, end_lost
 from holon.tasks.folder import give_up, started_of, status_of
 from holon.tasks.outputs import combined
 from holon.tasks.processes import boot_id, descendants, send, started_at
 from holon.tasks.protocol import Outcome, Started
+from holon.tasks.running import RunningCommand
 from tests.tasks.workshop import Workshop, alive, ended, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,6 +143,7 @@ async def test_where_everything_was_killed_but_the_command_the_next_daemon_ends_
     child = int(await eventually(lambda: (f := home / "child.pid").exists() and f.read_text()))
     started = await eventually(lambda: (found := started_of(folder)) and found.pid and found)
     zygote = next(process for process in helpers if process.parent == daemon.pid)
+    await eventually(lambda: combined(folder, 100, tty=tty).text)
     os.kill(zygote.pid, signal.SIGKILL)
     os.kill(started.runner_pid, signal.SIGKILL)
     assert alive(child)
@@ -166,6 +169,7 @@ def test_after_a_reboot_nobody_is_killed_for_a_number_that_means_somebody_else(t
             (tmp_path / str(n)).mkdir()
             (tmp_path / str(n) / "started.json").write_text(json.dumps(started._asdict()))
             assert end_lost(tmp_path / str(n)).leftovers == 0
+            assert end_lost(tmp_path / "removed", started).leftovers == 0
             assert alive(bystander.pid)
     finally:
         bystander.kill()

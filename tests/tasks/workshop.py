@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holon.tasks.commands import CommandRunner, RunningCommand
+from holon.tasks.commands import CommandRunner
 from holon.tasks.outputs import OutputPreview
 from holon.tasks.processes import listing
 from holon.tasks.protocol import CommandStatus
+from holon.tasks.running import RunningCommand
 from holon.tasks.specs import CommandSpec
 
 #: Longer than anything here may take; what takes longer hangs.

@@ -264,7 +264,7 @@ async def test_after_a_restart_a_session_active_skill_is_restored_and_still_coun
     assert '"already_loaded":true' in result(second)[1]
     assert "- deploy (restored, on_demand)" in second.model.shown
     assert len(await second.events("skill_activated")) == 1
-    helper = await second.host.agents.create("helper", surface=SURFACE)
+    helper = (await second.host.agents.create("helper", surface=SURFACE)).value
     assert (await second.host.skills.listing(helper.agent_id)).explicit_count == 0, "sessions share nothing"
 
 

@@ -121,6 +121,8 @@ def test_a_submodule_is_a_project_of_its_own(project: Project, tmp_path: Path) -
         (lambda folder: Path(f"{folder}/nul\0"), "there is no folder"),
         (lambda folder: folder / "loop", "there is no folder"),
         (lambda folder: folder / "stray", "leads to no repository"),
+        (lambda folder: folder / os.fsdecode(b"caf\xe9"), r"caf\\xe9 is no UTF-8"),
+        (lambda folder: folder / "link", r"caf\\xe9 is no UTF-8"),
     ],
 )
 def test_what_cannot_be_a_workspace_is_refused_with_a_next_step(tmp_path: Path, make, message: str) -> None:
@@ -128,6 +130,8 @@ def test_what_cannot_be_a_workspace_is_refused_with_a_next_step(tmp_path: Path, 
     project.git("clone", "-q", "--bare", str(project.folder), str(tmp_path / "bare.git"))
     (tmp_path / "file.txt").write_text("x")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
+    (tmp_path / "link").symlink_to(os.fsdecode(b"caf\xe9"))
     (tmp_path / "stray").mkdir()
     (tmp_path / "stray" / ".git").write_text("gitdir: /nowhere/at/all\n")
     with pytest.raises(WorkspaceRefused, match=message) as caught:
@@ -220,6 +224,18 @@ def test_a_root_that_vanished_sends_the_agent_home_and_not_into_the_tree_it_was_
     now, lost = after_restart(active, home)
     assert now == home.entered()
     assert "gone" in (lost or "")
+
+
+def test_a_root_that_became_a_link_sends_the_agent_home_too(tmp_path: Path) -> None:
+    (tmp_path / "work" / "x").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "x").mkdir(parents=True)
+    active = detect(tmp_path / "work" / "x").entered()
+    (tmp_path / "work").rename(tmp_path / "moved")
+    (tmp_path / "work").symlink_to(tmp_path / "elsewhere")
+    home = agent_home(tmp_path)
+    now, lost = after_restart(active, home)
+    assert now == home.entered()
+    assert "link to somewhere else" in (lost or "")
 
 
 def test_a_cwd_that_vanished_sends_the_agent_to_its_root(project: Project, tmp_path: Path) -> None:

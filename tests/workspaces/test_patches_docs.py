@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holon.workspaces import commits, drafts, hunks, patches, roots
+from holon.workspaces import commits, drafts, freeform, hunks, journal, patches, roots
 
 PAGE = (Path(__file__).parents[2] / "docs" / "patches.md").read_text(encoding="utf-8")
 
@@ -43,6 +43,7 @@ def test_the_examples_print_what_the_page_says(tmp_path, monkeypatch):
         roots.RootViolation,
         commits.TargetChanged,
         commits.PatchFailed,
+        journal.JournalBusy,
     ],
 )
 def test_every_error_is_on_the_page(error):
@@ -50,6 +51,15 @@ def test_every_error_is_on_the_page(error):
 
 
 def test_the_limits_on_the_page_are_those_in_force():
-    limits = (drafts.MAX_FILE_BYTES // 1024**2, drafts.MAX_LINES, patches.MAX_PATCH_CHARS, patches.MAX_FILES)
-    assert "{} MiB or {:,} lines,\npatches of more than {:,} characters, {} files".format(*limits) in PAGE
-    assert f"or {patches.MAX_HUNKS:,} hunks" in PAGE
+    mib = 1024**2
+    total = drafts.MAX_TOTAL_BYTES // mib
+    for row in (
+        f"| a patch | {patches.MAX_PATCH_CHARS:,} characters, {patches.MAX_PATCH_LINES:,} lines, "
+        f"{patches.MAX_FILES} files, {patches.MAX_HUNKS:,} hunks |",
+        f"| a hunk | {freeform.MAX_ANCHORS} `@@` lines before it |",
+        f"| a file | {drafts.MAX_FILE_BYTES // mib} MiB, {drafts.MAX_LINES:,} lines, "
+        f"{drafts.MAX_DEPTH - 1} folders deep |",
+        f"| all files of a patch | {total} MiB before it and {total} MiB after it, "
+        f"{drafts.MAX_FOLDERS} folders for new ones |",
+    ):
+        assert row in PAGE

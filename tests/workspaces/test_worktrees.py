@@ -97,7 +97,7 @@ class TestMaking:
     async def test_many_at_once_are_made_one_after_the_other_and_all_are_there(self, project: Project) -> None:
         made = await asyncio.gather(*(create(project.folder, f"holon/t{number}") for number in range(6)))
         assert sorted(project.worktrees()) == sorted(map(str, [project.folder, *(each.path for each in made)]))
-        assert managed(project.folder, project.common_dir) == sorted(each.path for each in made)
+        assert managed(project.folder, project.common_dir) == sorted((each.path, each.branch) for each in made)
 
     async def test_of_many_that_want_the_same_branch_one_gets_it_and_the_others_are_told(
         self, project: Project
@@ -377,7 +377,7 @@ class TestRemoving:
         before = project.everything()
         await asyncio.to_thread(kill_in_the_middle, project, slow)
         path = placed(project.folder, BRANCH)
-        assert managed(project.folder, project.common_dir) == [path]
+        assert managed(project.folder, project.common_dir) == [(path, BRANCH)]
         done = await remove_if_clean(path, common_dir=project.common_dir, branch=BRANCH)
         assert done.status is CleanupStatus.REMOVED
         assert project.everything() == before

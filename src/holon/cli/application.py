@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import traceback
 from importlib import import_module
 from typing import Annotated, Any
@@ -11,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 import holon
-from holon.cli.output import BUG, DONE, MISUSED, complain
-from holon.core.errors import DeveloperError, HolonError, InvalidInput
+from holon.cli import standard
+from holon.cli.output import BUG, DONE, FAILED, MISUSED, complain
+from holon.core.errors import DeveloperError, HolonError, InvalidInput, OperatorError
 
 HELP = """Holon: a runtime for agents that live long.
 
@@ -60,9 +62,12 @@ COMMANDS = {
 def invoke(arguments: list[str]) -> int:
     """Runs one command and returns its exit code. What goes wrong is said in one sentence with the next step."""
     as_json = "--json" in arguments
+    if why := standard.output_fails():  # nothing is begun whose result could not be told
+        return _unwritten(why, as_json)
     called = [name for name in arguments[:1] if name in COMMANDS]
     try:
-        code = tree(*called).main(args=arguments or ["--help"], prog_name="holon", standalone_mode=False)
+        given = [_text(argument) for argument in arguments]
+        code = tree(*called).main(args=given or ["--help"], prog_name="holon", standalone_mode=False)
     except HolonError as error:
         return _said(error, as_json)
     except _UsageError as error:
@@ -70,8 +75,12 @@ def invoke(arguments: list[str]) -> int:
     except typer.Abort:
         return MISUSED
     except Exception as error:
+        if isinstance(error, OSError) and (why := standard.output_fails()):
+            return _unwritten(why, as_json)
         what = f"{type(error).__name__}: {error}".rstrip(": ")
         return _said(DeveloperError(f"Holon made a mistake ({what})", hint="HOLON_DEBUG=1 shows where"), as_json)
+    if why := standard.output_fails():
+        return _unwritten(why, as_json)
     return code if isinstance(code, int) else DONE
 
 
@@ -108,6 +117,26 @@ def _root(
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
 
+def _text(argument: str) -> str:
+    """The argument as it was typed. Python keeps bytes that it cannot read in it, and nobody else would take those."""
+    raw = os.fsencode(argument)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        shown = raw.decode("utf-8", "backslashreplace")
+        raise InvalidInput(f"the argument '{shown}' is not UTF-8", hint="write it in UTF-8") from error
+
+
+def _unwritten(why: str, as_json: bool) -> int:
+    if sys.stdout is not None:
+        standard.silence(sys.stdout)
+    problem = OperatorError(
+        f"standard output cannot be written ({why})", hint="send it to a place that takes it, such as /dev/null"
+    )
+    complain(problem, as_json=as_json)
+    return FAILED
+
+
 def _misuse(error: Any) -> InvalidInput:
     path = error.ctx.command_path if error.ctx is not None else "holon"
     sentence = re.sub(r"\. Did you mean (.*)\?$", r" (did you mean \1?)", str(error.format_message())).rstrip(".")
@@ -123,5 +152,5 @@ def _said(error: HolonError, as_json: bool) -> int:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"holon {holon.__version__}")
+        print(f"holon {holon.__version__}", flush=True)
         raise typer.Exit

@@ -109,7 +109,7 @@ class Client:
 
     def agent_id(self, agent: str | None) -> str:
         """The agent that is meant: without a name it is the default agent."""
-        return agent or str(self.get("/")["default_agent"])
+        return str(self.get("/")["default_agent"]) if agent is None else agent
 
     def path(self, agent: str | None, *rest: str) -> str:
         return agent_path(self.agent_id(agent), *rest)
@@ -169,6 +169,10 @@ def with_query(path: str, query: dict[str, Any]) -> str:
 
 def agent_path(agent_id: str, *rest: str, control: bool = False) -> str:
     """`/agents/{id}/…`, or its control side; every part is quoted."""
+    if not agent_id:
+        raise InvalidInput("the agent's id is empty", hint="'holon agent list' shows the agents that there are")
+    if "" in rest:
+        raise InvalidInput("an id is empty", hint="give the id of the thing that is meant")
     parts = ["control", "agents"] if control else ["agents"]
     return "/" + "/".join(quote(part, safe="") for part in (*parts, agent_id, *rest))
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from holon.cli.standard import silence
 from holon.core.codec import dumps
 from holon.core.errors import HolonError
 
@@ -27,7 +29,10 @@ _PIPE_WIDTH = 160
 
 def emit(value: Any) -> None:
     """One JSON document on one line."""
-    _write(sys.stdout, dumps(value))
+    text = dumps(value)
+    if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
+        text = _NOT_ASCII.sub(lambda found: escaped(found[0]), text)
+    _write(sys.stdout, text)
 
 
 def say(text: str = "") -> None:
@@ -126,8 +131,12 @@ def _write(stream: TextIO, text: str) -> None:
         stream.flush()
     except BrokenPipeError:
         # The reader has had enough (`holon events | head`). Nothing is wrong, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        silence(stream)
         raise SystemExit(READER_GONE) from None
+    except OSError:
+        if stream is not sys.stderr:
+            raise
+        silence(stream)  # what is said beside the result may be lost; the result may not
 
 
 def printable(text: str) -> str:
@@ -137,6 +146,15 @@ def printable(text: str) -> str:
 
 _STEERING = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t\r"}
 _STEERING[ord("\r")] = ""
+
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def escaped(character: str) -> str:
+    """One character as JSON writes it in ASCII."""
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def local_time(moment: datetime | None) -> str:

@@ -40,16 +40,18 @@ are problem details on standard error, with a stable `code`. Progress is shown t
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | the turn failed |
+| 1 | the turn failed, or standard output cannot be written |
 | 2 | refused: wrong usage, no such agent, no Holon running |
 | 3 | the agent waits for something, or `--max-turns` was reached |
 | 70 | a mistake in Holon itself |
 | 130 | interrupted by Ctrl-C; what was admitted stays admitted |
 | 141 | the reader of its output went away |
 
+Text that goes in is UTF-8. What a terminal cannot show is escaped, so that no answer is lost; JSON stays JSON.
+
 | variable | meaning |
 |---|---|
-| `HOLON_HOME` | the home directory, `~/.holon` if unset |
+| `HOLON_HOME` | the home directory, `~/.holon` if unset; if it is not there, it is made for you alone (mode 0700) |
 | `HOLON_URL` | a Holon over TCP, instead of the socket of the home |
 | `HOLON_CONTROL_TOKEN` | the token for `HOLON_URL` |
 | `HOLON_DEBUG` | `1` shows tracebacks |

@@ -11,6 +11,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,6 +63,11 @@ class Seat(Value, frozen=True, kw_only=True):
         """The way to the Holon that this seat looks at: its URL if one is named, else the socket of its home."""
         if url := self._url():
             return Client(TcpAddress(url=url, token=self._token()))
+        if self.token_file is not None:
+            raise InvalidInput(
+                "--token-file is for a Holon over TCP, and none is named",
+                hint="add --url URL, or leave it out: the socket of this home needs no token",
+            )
         settings = self.settings()
         return Client(UnixAddress(path=settings.socket_path, home=settings.home))
 
@@ -117,18 +123,32 @@ def seated(*, remote: bool = True) -> Callable[[Callable[..., None]], Callable[.
 
 def read_text(text: str) -> str:
     """The text of a request; `-` means standard input."""
-    words = sys.stdin.read() if text == "-" else text
+    words = _standard_input() if text == "-" else text
     if not words.strip():
         raise InvalidInput("the text is empty", hint="say what the agent should do, for example: holon run 'say hello'")
     return words
 
 
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise InvalidInput("standard input is closed", hint="give the text as an argument, or pipe it in")
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"standard input is not UTF-8 (byte {error.start})", hint="convert it, for example with iconv -t UTF-8"
+        ) from error
+
+
 def read_token(path: Path) -> str:
     try:
         token = path.read_text(encoding="utf-8").strip()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(
-            f"cannot read the token file {path} ({error.strerror})",
+            f"cannot read the token file {path} ({why})",
             hint="make a token with 'holon config token new NAME'",
         ) from error
     if not token:

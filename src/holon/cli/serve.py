@@ -13,7 +13,7 @@ import holon
 from holon.cli.output import emit, say
 from holon.cli.seat import Seat, read_token, seated
 from holon.core.codec import to_plain
-from holon.core.errors import DaemonUnreachable, InvalidInput, OperatorError
+from holon.core.errors import DaemonUnreachable, Fenced, InvalidInput, OperatorError
 
 if TYPE_CHECKING:
     from holon.runtime.settings import Settings
@@ -92,6 +92,11 @@ async def _serve(settings: Settings, on_ready: Any) -> None:
 
     async with await Host.open(settings, purpose="serve") as host:
         await serve_host(host, on_ready=on_ready)
+    if host.fenced:
+        raise Fenced(
+            f"another process has taken over {settings.home}, so this one has ended",
+            hint="nothing needs to be done; 'holon status' talks to the other one",
+        )
 
 
 def _ready(seat: Seat, settings: Settings, announcement: Announcement) -> None:

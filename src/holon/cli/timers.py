@@ -102,7 +102,11 @@ def cancel_timer(
 def _milliseconds(text: str | None, number: int | None, option: str) -> int | None:
     if text is not None and number is not None:
         raise InvalidInput(f"{option} and {option}-ms say the same", hint=f"give one of them: {option} 10s")
-    return parse_duration(text) if text is not None else number
+    if text is None:
+        return number
+    if (found := parse_duration(text)) < 1:
+        raise InvalidInput(f"{option} {text} is no time to wait", hint=f"give at least 1 ms, like {option} 10s")
+    return found
 
 
 def _timer_request(after: int | None, every: int | None, summary: str | None) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from holon.cli.output import emit, show_fields
+from holon.cli.output import emit, show_fields, show_table
 from holon.cli.seat import Agent, Seat, seated
+from holon.core.errors import Conflict
 
-app = typer.Typer(help="Where an agent works, and how its commands are confined: show, use, detach, backend.")
+app = typer.Typer(help="Where an agent works, how its commands are confined, and the worktrees that it left.")
 
 #: Follows the runtime's setting `execution.backend`.
 DEFAULT = "default"
@@ -108,6 +109,60 @@ def choose_backend(
     path = client.control_path(agent, "backend")
     found = client.post(path, {**body, "force": force}) if body else client.get(path)
     seat.answer(found, f"commands of agent {found['agent_id']} run on {backend_sentence(found['backend'])}")
+
+
+@app.command("worktrees")
+@seated()
+def list_worktrees(seat: Seat, agent: Agent = None) -> None:
+    """List the worktrees beside an agent's repositories: in use, a task's, or left behind.
+
+    \b
+    Example:
+      holon workspace worktrees
+    """
+    client = seat.client()
+    listed = client.get(client.path(agent, "workspace", "worktrees"))
+    if seat.json:
+        emit(listed)
+        return
+    rows = [
+        (each["branch"] or "no branch", _whose(each), each["path"] if each["exists"] else f"{each['path']} (gone)")
+        for each in listed["worktrees"]
+    ]
+    show_table(("branch", "whose", "path"), rows, empty="no worktrees stand beside its repositories")
+
+
+@app.command("remove-worktree")
+@seated()
+def remove_worktree(
+    seat: Seat,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="As 'holon workspace worktrees' lists it.")],
+    agent: Agent = None,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Also if something in it exists nowhere else: that is lost then.")
+    ] = False,
+) -> None:
+    """Remove a worktree that an agent left behind, with its branch.
+
+    \b
+    Example:
+      holon workspace remove-worktree ~/src/.holon-worktrees-shop/holon-main-work-a1b2c3
+    """
+    client = seat.client()
+    where = path if seat.remote else str(Path(path).expanduser().absolute())
+    body = {"path": where, "discard": discard}
+    done = client.post(client.control_path(agent, "workspace", "worktrees", "remove"), body)
+    if not seat.json and done["cleanup_status"] not in ("removed", "already_removed"):
+        raise Conflict(
+            f"{done['path']} is kept: {done['reason']}",
+            hint=f"merge branch {done['branch']}, or give it up with --discard",
+        )
+    seat.answer(done, f"{done['path']} and branch {done['branch']} are removed")
+
+
+def _whose(worktree: dict[str, Any]) -> str:
+    users, task_id = worktree["used_by"], worktree["task_id"]
+    return task_id or (f"in use by {', '.join(users)}" if users else "left behind")
 
 
 def backend_sentence(backend: dict[str, Any]) -> str:

@@ -107,6 +107,17 @@ class QueueFull(OperatorError):
     status = 429
 
 
+class LimitMet(AgentError):
+    """One of `core.limits`. Refused in a transaction, it is on record there as `limit_reached`."""
+
+    code = "limit_reached"
+    status = 429
+
+    def __init__(self, message: str, *, limit: str, value: float, hint: str) -> None:
+        super().__init__(message, hint=hint, limit=limit, value=value)
+        self.limit, self.value = limit, value
+
+
 class BodyTooLarge(OperatorError):
     code = "body_too_large"
     status = 413

@@ -482,6 +482,14 @@ class WorkspaceLost(EventPayload, frozen=True, kw_only=True):
     lost: str
 
 
+@event_kind("repository_tampered", L.INFO, C.WORKSPACE)
+class RepositoryTampered(EventPayload, frozen=True, kw_only=True):
+    """A confined command made a file that would have had git run programs outside. It was moved aside."""
+
+    path: str
+    moved_to: str
+
+
 @event_kind("worktree_created", L.VERBOSE, C.WORKSPACE)
 class WorktreeCreated(EventPayload, frozen=True, kw_only=True):
     path: str
@@ -490,11 +498,12 @@ class WorktreeCreated(EventPayload, frozen=True, kw_only=True):
 
 @event_kind("worktree_auto_cleaned_up", L.VERBOSE, C.WORKSPACE)
 class WorktreeCleanedUp(EventPayload, frozen=True, kw_only=True):
-    """A task's worktree is gone, with its branch: all that was in it exists elsewhere, or a person gave it up."""
+    """A worktree is gone, with its branch: all that was in it exists elsewhere, or a person gave it up."""
 
-    task_id: str
     path: str
     branch: str
+    #: Whose it was, if it was a task's.
+    task_id: str | None = None
     discarded: bool = False
 
 
@@ -519,7 +528,8 @@ class WorktreeCleanupFailed(EventPayload, frozen=True, kw_only=True):
 
 @event_kind("task_reattached", L.VERBOSE, C.TASK)
 class TaskReattached(EventPayload, frozen=True, kw_only=True):
-    """A restart found a command that outlived the process which started it."""
+    """A restart found a command that outlived the process which started it: `running`, `ended`, `lost`, or
+    `unreachable` if its runner lives and does not answer. `reachable` when it does again."""
 
     task_id: str
     found: str

@@ -32,9 +32,15 @@ class Limits(Input, frozen=True, kw_only=True):
     trigger_bytes: int = 262_144
     #: Wake hints kept with their payloads; older ones are counted.
     wake_hints: int = 16
-    #: How long an agent may have work and make no progress before the watchdog says so.
+    #: How long an agent may have work and make no progress before the watchdog says so. A wait that a tool call asked
+    #: for (`yield_time_ms`, `timeout_ms`) comes on top of it.
     stall_ms: int = 120_000
     #: One provider round.
     round_timeout_ms: int = 600_000
+    #: How deep children may have children: an agent's own are 1 deep, and those at this depth have none.
+    child_depth: int = 4
+    #: Private children that are not done yet: of one agent, and of all agents of the home together.
+    live_children: int = 16
+    home_children: int = 256
     #: Turns that run at the same time in one process.
     concurrent_turns: int = 256

@@ -169,6 +169,19 @@ class BriefBody(_Body, frozen=True, kw_only=True, tag="brief"):
 MessageBody = TextBody | JsonBody | BriefBody
 
 
+def body_text(body: MessageBody | None) -> str:
+    """A body as the text that a model reads."""
+    match body:
+        case None:
+            return ""
+        case TextBody(text=text):
+            return text
+        case BriefBody(title=title, text=text):
+            return f"{title}\n\n{text}" if title else text
+        case JsonBody(value=value):
+            return msgspec.json.encode(value).decode()
+
+
 class MessageEnvelope(Record, frozen=True, kw_only=True):
     """One admitted input. It is written once and never changed."""
 
@@ -199,13 +212,7 @@ class MessageEnvelope(Record, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The body as the text that a model reads."""
-        match self.body:
-            case TextBody(text=text):
-                return text
-            case BriefBody(title=title, text=text):
-                return f"{title}\n\n{text}" if title else text
-            case JsonBody(value=value):
-                return msgspec.json.encode(value).decode()
+        return body_text(self.body)
 
     @property
     def contentful(self) -> bool:

@@ -135,6 +135,8 @@ _VISIBILITY: dict[str, Visibility] = {
 }
 
 _BRIEF_TITLES = {"ack": "Acknowledged", "result": "Result", "failure": "Failed"}
+#: Of a task whose runner does not answer, and of one whose runner does again.
+_CONTACT = {"unreachable": " does not answer and is looked for", "reachable": " answers again"}
 
 _Say = Callable[[dict[str, Any]], str]
 
@@ -198,13 +200,16 @@ _SENTENCES: dict[str, _Say] = {
     ),
     "operator_notification_requested": lambda p: p["message"],
     "workspace_used": lambda p: f"Works in {p['execution_root']} ({p['mode']})",
+    "repository_tampered": lambda p: f"Moved aside {p['path']}, made by a command to have git run programs",
     "workspace_lost": lambda p: f"Lost its place: {p['lost']}",
     "workspace_detached": lambda p: f"Workspace {p['workspace_id']} detached",
     "worktree_created": lambda p: f"Worktree {p['path']} on branch {p['branch']}",
     "worktree_auto_cleaned_up": lambda p: f"Worktree {p['path']} and branch {p['branch']} removed",
     "worktree_retained_for_review": lambda p: f"Worktree {p['path']} kept for review: {p['reason']}",
     "worktree_auto_cleanup_failed": lambda p: f"Worktree {p['path']} could not be removed yet: {p['reason']}",
-    "task_reattached": lambda p: f"Task {p['task_id']} found again after a restart: {p['found']}",
+    "task_reattached": lambda p: (
+        f"Task {p['task_id']}" + _CONTACT.get(p["found"], f" found again after a restart: {p['found']}")
+    ),
     "task_created": lambda p: f"{p['task_kind']} {p['task_id']} created",
     "task_status_updated": lambda p: f"Task {p['task_id']} is {p['status']}",
     "session_created": lambda p: f"Session {p['session_id']} begins with epoch {p['epoch']}",

@@ -68,8 +68,10 @@ ALLOWED_ORIGINS: dict[MessageKind, tuple[type, ...]] = {
 }
 
 
-def labels_for(origin: MessageOrigin) -> tuple[Trust, AuthorityClass]:
-    return LABELS[type(origin)]
+def labels_for(*origins: MessageOrigin) -> tuple[Trust, AuthorityClass]:
+    """The labels of what these origins say together: the least that any of them has. What the runtime only carries is
+    no more than it was: a tick for hints from outside instructs nobody."""
+    return max((LABELS[type(origin)] for origin in origins), key=lambda labels: _DESCENDING.index(labels[1]))
 
 
 def kind_fits(kind: MessageKind, origin: MessageOrigin) -> bool:

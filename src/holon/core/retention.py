@@ -37,6 +37,10 @@ class RetentionPolicy(Input, frozen=True, kw_only=True):
     sums_days: Days = 400
     #: Days that an archived temporary agent (`tmp_…`) is kept; then it goes with all its records and its folder.
     temporary_days: Days = 30
+    #: Days that the files are kept which commands left in `task-output`, from their end on; bytes that those of one
+    #: agent may take: above that, the oldest go first. 0 is no limit.
+    output_days: Days = 30
+    output_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_073_741_824
     #: Bytes that the records may take; above that, ages are halved until they fit. 0 is no limit.
     max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2_000_000_000
 
@@ -58,6 +62,8 @@ class RetentionFamily(StrEnum):
     AGENTS = "agents"
     #: Folders of the agents above. They take no room in the store.
     HOMES = "homes"
+    #: Folders of commands that are over. Neither do these.
+    OUTPUTS = "outputs"
 
 
 class RetentionReason(StrEnum):

@@ -119,7 +119,12 @@ def has_worktree(task: TaskRecord) -> bool:
 class CommandTaskDetail(Record, frozen=True, kw_only=True):
     """`TaskRecord.detail` of a command: where it is, and from its end on what can be said without its files."""
 
+    #: Covers what was asked for and, where nothing was, what was taken: the two fields below.
     cmd_digest: str | None = None
+    workdir: str | None = None
+    shell: str | None = None
+    #: Which processes it is (`protocol.Started`): should its folder be removed, they can still be found and ended.
+    runner: dict[str, Any] | None = None
     #: The runner's folder.
     folder: str | None = None
     #: The file with everything that it wrote. On a record that has ended it makes the output ready by itself.
@@ -128,6 +133,8 @@ class CommandTaskDetail(Record, frozen=True, kw_only=True):
     initial_output: str | None = None
     output_summary: str | None = None
     output_truncated: bool = False
+    #: Retention took the file then.
+    output_removed_at: datetime | None = None
     result_summary: str | None = None
     exit_status: int | None = None
     failure_artifact: FailureArtifact | None = None
@@ -156,7 +163,9 @@ class ToolArtifactRef(Record, frozen=True, kw_only=True):
 
 
 class CommandTaskStatusSnapshot(Record, frozen=True, kw_only=True):
+    #: In a status, cut only if it is huge; elsewhere its beginning, to know it by.
     cmd: str | None = None
+    cmd_preview: str | None = None
     #: The key that identity is compared by; it covers the four fields below as well.
     cmd_digest: str | None = None
     workdir: str | None = None
@@ -164,6 +173,8 @@ class CommandTaskStatusSnapshot(Record, frozen=True, kw_only=True):
     login: bool | None = None
     tty: bool | None = None
     output_path: str | None = None
+    #: Why there is no path any more.
+    output_note: str | None = None
     result_summary: str | None = None
     exit_status: int | None = None
     terminal_reentry: bool | None = None
@@ -230,6 +241,8 @@ class TaskOutputSnapshot(Record, frozen=True, kw_only=True):
     artifacts: list[ToolArtifactRef] = msgspec.field()
     summary: str | None = None
     output_artifact: int | None = None
+    #: Of a command whose file is no longer there: the preview is what its record has.
+    output_note: str | None = None
     result_summary: str | None = None
     exit_status: int | None = None
     failure_artifact: FailureArtifact | None = None

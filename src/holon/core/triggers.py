@@ -10,7 +10,10 @@ from enum import StrEnum
 from typing import Literal
 
 from holon.core.codec import Record
-from holon.core.messages import MessageBody
+from holon.core.messages import CallbackOrigin, MessageBody, MessageOrigin, SystemOrigin
+
+#: The part of the runtime that makes ticks of hints.
+WAKE_HINT = "wake_hint"
 
 
 class TriggerStatus(StrEnum):
@@ -84,3 +87,10 @@ class WakeHint(Record, frozen=True, kw_only=True):
     work_item_id: str | None = None
     correlation_id: str | None = None
     causation_id: str | None = None
+
+    @property
+    def origin(self) -> MessageOrigin:
+        """Who gave it: whoever has the trigger's URL, or else an operator, for whom the runtime speaks."""
+        if self.external_trigger_id is not None:
+            return CallbackOrigin(descriptor_id=self.external_trigger_id, source=self.source)
+        return SystemOrigin(subsystem=WAKE_HINT)

@@ -26,6 +26,7 @@ from holon.core.models import ModelCard
 from holon.core.usage import InputBuckets, TokenUsage
 from holon.providers.anthropic_stream import read_stream
 from holon.providers.catalog import ProviderEntry
+from holon.providers.characters import decode
 from holon.providers.connections import Attempt, Connection, anthropic_client
 from holon.providers.contract import (
     INVALID_ARGUMENTS,
@@ -94,7 +95,7 @@ class AnthropicMessages:
                 attempt.stage = Stage.BODY
                 data = await raw.read()
             attempt.stage = Stage.DECODE
-            return response_of(msgspec.json.decode(data, type=Message), request, self._options.schema_mode)
+            return response_of(decode(data, Message), request, self._options.schema_mode)
 
         answer = await self._connection.attempt(exchange)
         diagnostics = clearing_diagnostics(request, self._options.context_management)

@@ -8,6 +8,7 @@ import msgspec
 
 from holon.core.conversation import TextBlock
 from holon.core.usage import TokenUsage
+from holon.providers.characters import all_whole, whole
 from holon.providers.connections import Attempt
 from holon.providers.contract import FailureKind, OnProgress, ProviderFailure
 from holon.providers.lowering import arguments_of
@@ -34,7 +35,7 @@ async def read_stream(events: Any, attempt: Attempt, on_progress: OnProgress | N
     except Exception:
         if not stream.ended:
             raise
-    return stream.message()
+    return all_whole(stream.message())  # type: ignore[no-any-return]
 
 
 class MessageStream:
@@ -88,7 +89,7 @@ class MessageStream:
         source, target = DELTAS[delta["type"]]
         block[target] = (block.get(target) or "") + delta[source]
         if delta["type"] == "text_delta" and delta["text"] and self._on_progress is not None:
-            self._on_progress(TextBlock(text=delta["text"]))
+            self._on_progress(TextBlock(text=whole(delta["text"])))
 
     def _finished(self, block: dict[str, Any]) -> dict[str, Any]:
         return {**block, "input": arguments_of(block["input"])} if block["type"] == "tool_use" else block

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from holon.core.conversation import TextBlock
+from holon.providers.characters import all_whole, whole
 from holon.providers.contract import FailureKind, OnProgress, ProviderFailure
 
 #: Fields of a delta that are texts, and grow.
@@ -23,7 +24,7 @@ async def read_stream(events: Any, on_progress: OnProgress | None) -> dict[str, 
     except Exception:
         if not stream.ended:
             raise
-    return stream.completion()
+    return all_whole(stream.completion())  # type: ignore[no-any-return]
 
 
 class ChatStream:
@@ -68,7 +69,7 @@ class ChatStream:
             if delta.get(name):
                 self._message[name] = self._message.get(name, "") + delta[name]
         if delta.get("content") and self._on_progress is not None:
-            self._on_progress(TextBlock(text=delta["content"]))
+            self._on_progress(TextBlock(text=whole(delta["content"])))
         for piece in delta.get("tool_calls") or []:
             self._add_call(piece)
 

@@ -19,6 +19,7 @@ import msgspec
 
 from holon.core.usage import TokenUsage
 from holon.core.values import Value
+from holon.providers.characters import all_whole, whole
 from holon.providers.contract import FailureKind, ProviderFailure
 from holon.providers.failures import described, failure_of, kind_of_status, source_chain
 from holon.providers.secrets import Secret, redacted
@@ -144,11 +145,11 @@ def failure_from(
     hidden = list(secrets)
     return ProviderFailure(
         failure.kind,
-        redacted(failure.message, hidden),
+        redacted(whole(failure.message), hidden),
         status=failure.http_status,
         retry_after_ms=failure.retry_after_ms,
         usage=failure.usage or usage,
-        diagnostics=redacted(diagnostics, hidden),
+        diagnostics=redacted(all_whole(diagnostics), hidden),
     )
 
 

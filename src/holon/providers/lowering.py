@@ -23,6 +23,7 @@ from holon.core.conversation import (
 )
 from holon.core.prompts import PromptBlock, PromptFrame, Stability
 from holon.core.values import Value
+from holon.providers.characters import decode, whole
 from holon.providers.contract import INVALID_ARGUMENTS, Freeform, ProviderRequest, ToolSpec
 from holon.providers.schemas import SchemaMode, without_nulls
 
@@ -71,10 +72,11 @@ def replayed(request: ProviderRequest) -> Iterator[Numbered]:
 
 def arguments_of(text: str) -> dict[str, Any]:
     """The arguments that a model wrote. What is no JSON object goes on as it was written, and is refused there."""
+    text = whole(text)
     if not text.strip():
         return {}
     try:
-        decoded = msgspec.json.decode(text)
+        decoded = decode(text, Any)
     except (msgspec.DecodeError, RecursionError):
         return {INVALID_ARGUMENTS: text}
     return decoded if isinstance(decoded, dict) else {INVALID_ARGUMENTS: text}

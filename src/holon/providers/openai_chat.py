@@ -24,6 +24,7 @@ from holon.core.conversation import (
 )
 from holon.core.models import CacheKind, ModelCard
 from holon.providers.catalog import ProviderEntry
+from holon.providers.characters import decode
 from holon.providers.chat_stream import read_stream
 from holon.providers.connections import Attempt, Connection, as_it_stands, openai_client
 from holon.providers.contract import (
@@ -105,7 +106,7 @@ class OpenAIChat:
                 attempt.stage = Stage.BODY
                 data = await raw.read()
             attempt.stage = Stage.DECODE
-            return response_of(msgspec.json.decode(data, type=Completion), request, self._options.schema_mode)
+            return response_of(decode(data, Completion), request, self._options.schema_mode)
 
         return await self._connection.attempt(exchange)
 

@@ -12,6 +12,7 @@ import msgspec
 
 from holon.core.models import ModelCard
 from holon.providers.catalog import ProviderEntry
+from holon.providers.characters import decode
 from holon.providers.connections import Attempt, Connection, as_it_stands, openai_client
 from holon.providers.continuations import Continuations, scope_of
 from holon.providers.contract import (
@@ -115,7 +116,7 @@ class OpenAIResponses:
                 attempt.stage = Stage.BODY
                 data = await raw.read()
             attempt.stage = Stage.DECODE
-            return response_of(msgspec.json.decode(data, type=Response), request, self._options.schema_mode)
+            return response_of(decode(data, Response), request, self._options.schema_mode)
 
         return await self._connection.attempt(exchange)
 

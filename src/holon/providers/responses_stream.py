@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from holon.core.conversation import TextBlock
+from holon.providers.characters import all_whole, whole
 from holon.providers.contract import FailureKind, OnProgress, ProviderFailure
 from holon.providers.evidence import Told, failure_told
 
@@ -27,7 +28,7 @@ async def read_stream(events: Any, on_progress: OnProgress | None) -> dict[str, 
     except Exception:
         if not stream.ended:
             raise
-    return stream.response()
+    return all_whole(stream.response())  # type: ignore[no-any-return]
 
 
 class ResponseStream:
@@ -46,7 +47,7 @@ class ResponseStream:
         match event:
             case {"type": "response.output_text.delta", "delta": str(text)}:
                 if text and self._on_progress is not None:
-                    self._on_progress(TextBlock(text=text))
+                    self._on_progress(TextBlock(text=whole(text)))
             case {"type": "response.output_item.done", "item": item}:
                 self._items[event.get("output_index", len(self._items))] = item
             case {"type": "error"}:

@@ -5,7 +5,7 @@ What is admitted is durable: the id is handed out after the commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -47,7 +47,6 @@ from holon.store import Store, Tx, agents, idempotency, queue
 from holon.store.agents import Standing, StoredAgent
 
 PREVIEW_CHARS = 80
-KEY_CHARS = 255
 
 #: Metadata keys that name something, and the reference under which every ingress may keep them.
 _REFERENCES = {
@@ -83,6 +82,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     source_refs: Mapping[str, str] = {}
     #: Names the one source of a runtime tick, so that a waiting one can be found again.
     source_key: str | None = None
+    #: Whose words the body brings, where they are not the origin's own: the labels are the least that any of them has.
+    carries: Sequence[MessageOrigin] = ()
     #: The admitting surface may speak to a private agent (its parent, or the process that made it).
     private: bool = False
 
@@ -137,8 +138,7 @@ def check(admission: Admission, limits: Limits) -> None:
             f"the body has {size} bytes, at most {limits.message_bytes} are taken",
             hint="send a reference to the content, or raise limits.message_bytes",
         )
-    if admission.idempotency_key is not None and not 0 < len(admission.idempotency_key) <= KEY_CHARS:
-        raise InvalidInput(f"an idempotency key has 1 to {KEY_CHARS} characters", field="idempotency_key")
+    idempotency.check_key(admission.idempotency_key)
 
 
 def _surely_fits(body: MessageBody, limits: Limits) -> bool:
@@ -151,11 +151,12 @@ def admit(tx: Tx, agent_id: str, admission: Admission, limits: Limits) -> Admitt
     standing = _reachable(agent_id, agents.standing(tx, agent_id), private=admission.private)
     key, print_ = admission.idempotency_key, ""
     if key is not None:
-        print_ = idempotency.fingerprint([admission.kind, admission.origin, admission.body, admission.metadata])
+        print_ = idempotency.fingerprint(_asked(admission))
         if first := idempotency.seen(tx, f"admit/{agent_id}", key, print_):
             return Admitted(agent_id=agent_id, message_id=loads(first, Admitted).message_id, duplicate=True)
-    _check_running(agent_id, standing.status)
-    if (waiting := tx.waiting(agent_id)) >= limits.queue_length and not _runtime_owned(admission):
+    if not _is_result(admission):
+        _check_running(agent_id, standing.status)
+    if (waiting := tx.waiting(agent_id)) >= limits.queue_length and not _made_here(admission):
         raise QueueFull(
             f"{waiting} messages wait for agent {agent_id!r} already",
             hint="let it work them off, or raise limits.queue_length",
@@ -179,9 +180,23 @@ def admit(tx: Tx, agent_id: str, admission: Admission, limits: Limits) -> Admitt
     return admitted
 
 
+def _asked(admission: Admission) -> list[Any]:
+    """All that a caller can ask for. What is left out is the same as its default."""
+    return [
+        admission.kind,
+        admission.origin,
+        admission.body,
+        admission.metadata or None,
+        admission.priority or Priority.NORMAL,
+        admission.correlation_id,
+        admission.causation_id,
+    ]
+
+
 def normalise(agent_id: str, admission: Admission, now_ms: int) -> MessageEnvelope:
-    """The envelope: pure. Labels follow from the origin; bindings come from metadata only if the runtime speaks."""
-    trust, authority = labels_for(admission.origin)
+    """The envelope: pure. Labels follow from the origin and from what it carries; bindings come from metadata only if
+    the runtime speaks."""
+    trust, authority = labels_for(admission.origin, *admission.carries)
     metadata = admission.metadata or {}
     may_bind = (
         trust is Trust.TRUSTED_SYSTEM
@@ -267,6 +282,16 @@ def _reachable(agent_id: str, standing: Standing | None, *, private: bool) -> St
 def _check_running(agent_id: str, status: str) -> None:
     if status == AgentStatus.STOPPED:
         raise AgentStopped(f"agent {agent_id!r} is stopped", hint=f"run 'holon agent resume {agent_id}'")
+
+
+def _is_result(admission: Admission) -> bool:
+    """A task's own end is no message from outside: it comes once, so it waits where a stopped agent will find it."""
+    return admission.kind is MessageKind.TASK_RESULT and _runtime_owned(admission)
+
+
+def _made_here(admission: Admission) -> bool:
+    """Whether the runtime made the message, whatever it carries: then refusing it would break a step of its own."""
+    return _runtime_owned(admission) or admission.kind is MessageKind.SYSTEM_TICK
 
 
 def _runtime_owned(admission: Admission) -> bool:

@@ -24,7 +24,7 @@ from holon.core.agents import (
 )
 from holon.core.clock import moment
 from holon.core.codec import to_plain
-from holon.core.errors import AgentStopped
+from holon.core.errors import AgentStopped, LimitMet
 from holon.core.event_kinds import OperatorNotified, TaskCreated
 from holon.core.ids import new_id
 from holon.core.limits import Limits
@@ -44,7 +44,7 @@ from holon.runtime.housing import Housing
 from holon.runtime.isolation import Apart, Isolation
 from holon.runtime.supervising import supervision_of
 from holon.runtime.views import Views
-from holon.store import Tx, tasks
+from holon.store import Store, Tx, agents, tasks
 from holon.templates.places import is_template_id
 from holon.tools.delegation import SpawnInput
 from holon.tools.registry import CallContext
@@ -69,6 +69,8 @@ class Spawn(Value, frozen=True):
     apart: Apart | None = None
     #: The home that was prepared from a template.
     staged: str | None = None
+    #: A limit that was met before anything was made for it. It is told where it is on record too: in the transaction.
+    refused: LimitMet | None = None
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -86,6 +88,8 @@ class Spawn(Value, frozen=True):
     def carry_out(self, tx: Tx, parent: AgentState) -> AgentState:
         if parent.status is AgentStatus.STOPPED:  # stopped while the call ran: what it asked for is not begun
             raise AgentStopped(f"agent {parent.id!r} is stopped", hint=f"run 'holon agent resume {parent.id}'")
+        if self.task is not None and (refused := self.refused or limit_met(tx, parent.id, self.limits)):
+            raise refused
         insert_agent(tx, self.identity, "spawn_agent", self._housed(parent), staged=self.staged)
         if self.message is not None:
             self._send(tx, self.message)
@@ -156,13 +160,13 @@ class Children:
         isolation: Isolation,
         agents_dir: Path,
         limits: Limits,
-        clock_ms: Any,
+        store: Store,
     ) -> None:
         self._directory, self._views, self._dir, self._limits = directory, views, agents_dir, limits
-        self._housing, self._isolation, self._clock_ms = housing, isolation, clock_ms
+        self._housing, self._isolation, self._store = housing, isolation, store
 
     async def plan_spawn(self, context: CallContext, asked: SpawnInput) -> Spawn:
-        now_ms: int = self._clock_ms()
+        now_ms = self._store.clock.now_ms()
         private = asked.preset == "private_child"
         agent_id = new_id("tmp_child", now_ms) if private else str(asked.agent_id)
         if not private:
@@ -181,9 +185,11 @@ class Children:
             lineage_parent_agent_id=context.agent.agent_id,
             delegated_from_task_id=task.id if task else None,
         )
-        state, apart = AgentState(id=agent_id, supervision_task_id=task.id if task else None), None
+        state, apart, refused = AgentState(id=agent_id, supervision_task_id=task.id if task else None), None, None
         if task is not None and asked.workspace_mode == "worktree":
-            state, task, apart = await self._set_apart(context, state, task)
+            refused = await self._store.read(lambda tx: limit_met(tx, context.agent.agent_id, self._limits))
+            if refused is None:  # a worktree is too much work to be made for nothing
+                state, task, apart = await self._set_apart(context, state, task)
         return Spawn(
             identity,
             asked.initial_message,
@@ -195,6 +201,7 @@ class Children:
             state,
             apart,
             await self._stage(context, agent_id, asked.template) if asked.template else None,
+            refused,
         )
 
     async def look(self, context: CallContext) -> Any:
@@ -260,6 +267,33 @@ class Children:
                 "prompt": asked.initial_message,
             },
         )
+
+
+def limit_met(tx: Tx, parent_id: str, limits: Limits) -> LimitMet | None:
+    """The limit that stands against one more child of this agent, if one does. It reads who lives, not who lived."""
+    if agents.depth(tx, parent_id, limits.child_depth) >= limits.child_depth:
+        return LimitMet(
+            f"you are {limits.child_depth} children deep, and children there have none of their own",
+            limit="child_depth",
+            value=limits.child_depth,
+            hint="do this work yourself, or say in your result what is left to do (limits.child_depth)",
+        )
+    if (living := tasks.count_children(tx, parent_id)) >= limits.live_children:
+        return LimitMet(
+            f"you have {living} children at work, and no more than {limits.live_children} at a time",
+            limit="live_children",
+            value=limits.live_children,
+            hint="TaskList shows them: wait for one with TaskOutput, or end one with TaskStop (limits.live_children)",
+        )
+    if (living := tasks.count_children(tx)) >= limits.home_children:
+        return LimitMet(
+            f"all agents of this home together have {living} children at work, and no more than {limits.home_children}",
+            limit="home_children",
+            value=limits.home_children,
+            hint="wait for one of yours (TaskList, TaskOutput), end one with TaskStop, or do this work yourself"
+            " (limits.home_children)",
+        )
+    return None
 
 
 def _within(active: ActiveWorkspace, worktree: Path) -> ActiveWorkspace:

@@ -12,10 +12,11 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from holon.core.agents import AgentState, AgentStatus, RegistryStatus
+from holon.core.agents import AgentState, RegistryStatus
 from holon.core.clock import moment
 from holon.core.codec import from_plain, to_plain
 from holon.core.errors import HolonError
@@ -35,16 +36,27 @@ from holon.core.transitions import Transition
 from holon.runtime.admission import Admission, admit
 from holon.store import Store, Tx, agents, tasks
 from holon.tasks import outputs
-from holon.tasks.commands import CommandRunner, Ended, Lost, RunningCommand, end_lost
+from holon.tasks.commands import CommandRunner
+from holon.tasks.failures import CommandUnreachable
+from holon.tasks.finding import Ended, Lost, end_lost
 from holon.tasks.folder import OUTPUT
 from holon.tasks.outcomes import notes_on
-from holon.tasks.protocol import CommandStatus
+from holon.tasks.protocol import CommandStatus, Started, read_started
+from holon.tasks.running import RunningCommand
 from holon.tasks.specs import CommandSpec
 from holon.tools.registry import CallContext
 
 log = logging.getLogger("holon.tasks")
 
 RESULT_CHARS = 4_000
+#: A start looks for so many commands at once, for each of them this long, and for all of them no longer than that: who
+#: does not answer by then is looked for while the agents work.
+ATTACHING, LOOK_S, MOMENT_S = 64, 1.0, 3.0
+#: Between two attempts to find a command whose folder cannot be read, from the first to the last.
+SEEK_AGAIN_S = (1.0, 30.0)
+UNREACHABLE = "its runner does not answer, so it is not known how far it is; it is looked for until it does"
+
+Found = RunningCommand | Ended | Lost
 
 
 class CommandTasks:
@@ -54,6 +66,9 @@ class CommandTasks:
         self._store, self._runner, self._limits, self._kick = store, runner, limits, kick
         self.running: dict[str, RunningCommand] = {}
         self._watchers: dict[str, asyncio.Task[None]] = {}
+        #: Commands that the start could not find, for as long as that is so.
+        self._sought: set[str] = set()
+        self._notes: set[asyncio.Task[None]] = set()
 
     async def start(
         self, context: CallContext, task_id: str, spec: CommandSpec, asked: CommandTaskSpec
@@ -74,6 +89,8 @@ class CommandTasks:
         record = tasks.get(tx, task_id)
         assert record is not None
         detail = {**(record.detail or {}), "initial_output": initial[:RESULT_CHARS], "foreground": False}
+        if (running := self.running.get(task_id)) is not None:
+            detail["runner"] = running.started._asdict()
         tasks.save(tx, msgspec.structs.replace(_promoted(record), detail=detail, updated_at=moment(tx.now_ms)))
         tx.emit(
             state.id,
@@ -90,61 +107,106 @@ class CommandTasks:
             await asyncio.to_thread(shutil.rmtree, folder, True)
 
     def watch(self, record_id: str, agent_id: str, running: RunningCommand) -> None:
-        self.running[record_id] = running
+        self._hold(record_id, running)
         self._watchers[record_id] = asyncio.get_running_loop().create_task(self._wait(record_id, agent_id, running))
 
     async def recover(self) -> None:
-        """After a restart: goes on watching what runs, and ends what ended or got lost meanwhile.
+        """After a restart: goes on watching what runs, and ends what ended or got lost meanwhile. A runner that does
+        not answer holds up neither the start nor the others.
 
         That happens in watchers, which begin after this returns: a result must not wake an agent before the turn that
         it left open is taken up, or two workers would go on with that turn.
         """
-        left: list[tuple[TaskRecord, RunningCommand | Ended | Lost]] = []
-        for record in await self._store.read(tasks.live_commands):
-            folder = Path(str((record.detail or {}).get("folder")))
-            found = await self._runner.attach(folder)
-            event = TaskReattached(task_id=record.id, found=_FOUND[type(found)])
-            await self._store.write(
-                lambda tx, record=record, event=event: _own_again(tx, record, event),  # type: ignore[misc]
-                at=Transition.TASK_CHANGE,
-            )
-            left.append((record, found))
-        for record, found in left:
-            if isinstance(found, RunningCommand):
-                self.running[record.id] = found
+        records, slots = await self._store.read(tasks.live_commands), asyncio.Semaphore(ATTACHING)
+        left = await asyncio.gather(*(self._attach(record, slots) for record in records))
+        for record, found in zip(records, left, strict=True):
             self._watchers[record.id] = asyncio.get_running_loop().create_task(self._take_up(record, found))
 
     async def stop(self, task_id: str, *, force: bool) -> bool:
         """Asks a command to end; its watcher does the rest."""
         running = self.running.get(task_id)
-        if running is None:
+        if running is None and task_id not in self._sought:
             return False
         await self._store.write(lambda tx: _cancelling(tx, task_id), at=Transition.TASK_CHANGE)
-        return await running.stop(force=force)
+        try:
+            return await running.stop(force=force) if running else True
+        except CommandUnreachable as error:  # the word is on record, and passed on as soon as it answers
+            log.warning("task %s: %s", task_id, error)
+            return True
 
     async def close(self) -> None:
         """Lets go of everything; the commands run on."""
-        watchers = list(self._watchers.values())
+        watchers = [*self._watchers.values(), *self._notes]
         for watcher in watchers:
             watcher.cancel()
         await asyncio.gather(*watchers, return_exceptions=True)
         with contextlib.suppress(Exception):
             await self._runner.close()
 
-    async def _take_up(self, record: TaskRecord, found: RunningCommand | Ended | Lost) -> None:
+    async def _attach(self, record: TaskRecord, slots: asyncio.Semaphore) -> Found | None:
+        """A first look, and what it found on record. None: there was nothing to be found out in a moment."""
         try:
-            match found:
-                case RunningCommand():
-                    if record.status is TaskStatus.CANCELLING:  # the word to stop may not have reached it
-                        with contextlib.suppress(HolonError):
-                            await found.stop(force=False)
-                    await self._wait(record.id, record.agent_id, found)
-                case Ended(status=status):
-                    await self._end(record.id, record.agent_id, status)
-                case Lost(folder=folder):
-                    await self._end(record.id, record.agent_id, await asyncio.to_thread(end_lost, folder))
-        except Exception:
-            log.exception("task %s could not be taken up; the next restart tries again", record.id)
+            async with asyncio.timeout(MOMENT_S), slots:
+                return await self._find(record)
+        except (HolonError, OSError) as error:
+            log.warning("task %s is looked for again: %s", record.id, error)
+        self._sought.add(record.id)
+        await self._store.write(lambda tx: _own_again(tx, record, None), at=Transition.TASK_CHANGE)
+        return None
+
+    async def _find(self, record: TaskRecord) -> Found:
+        folder = Path(str((record.detail or {}).get("folder")))
+        found = await self._runner.attach(folder, known=_runner_of(record), patience_s=LOOK_S)
+        if isinstance(found, RunningCommand):
+            self._hold(record.id, found)
+        await self._store.write(lambda tx: _own_again(tx, record, found), at=Transition.TASK_CHANGE)
+        self._sought.discard(record.id)
+        return found
+
+    async def _take_up(self, record: TaskRecord, found: Found | None) -> None:
+        """Goes on with a command that an earlier process left, however often it takes to find it."""
+        pause = SEEK_AGAIN_S[0]
+        while True:
+            try:
+                await self._go_on(record, found or await self._find(record))
+                return
+            except (HolonError, OSError) as error:
+                log.warning("task %s could not be taken up, and is tried again: %s", record.id, error)
+                found = None
+            except Exception:
+                log.exception("task %s could not be taken up; the next restart tries again", record.id)
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, SEEK_AGAIN_S[1])
+
+    async def _go_on(self, record: TaskRecord, found: Found) -> None:
+        match found:
+            case RunningCommand() as running:
+                if await self._store.read(lambda tx: _is_cancelling(tx, record.id)):
+                    with contextlib.suppress(HolonError):  # the word to stop may not have reached it
+                        await running.stop(force=False)
+                await self._wait(record.id, record.agent_id, running)
+            case Ended(status=status):
+                await self._end(record.id, record.agent_id, status)
+            case Lost(folder=folder, started=started):
+                status = await asyncio.to_thread(end_lost, folder, started)
+                await self._end(record.id, record.agent_id, status)
+
+    def _hold(self, task_id: str, running: RunningCommand) -> None:
+        self.running[task_id] = running
+        running.on_contact = lambda reachable: self._note(task_id, reachable)
+
+    def _note(self, task_id: str, reachable: bool) -> None:
+        """Writes down that a runner went silent, or answers again."""
+        note = asyncio.get_running_loop().create_task(self._write_note(task_id, reachable))
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
+
+    async def _write_note(self, task_id: str, reachable: bool) -> None:
+        try:
+            await self._store.write(lambda tx: _note_contact(tx, task_id, reachable), at=Transition.TASK_CHANGE)
+        except HolonError as error:
+            log.warning("task %s: it is not on record that its runner answers or not: %s", task_id, error)
 
     async def _wait(self, task_id: str, agent_id: str, running: RunningCommand) -> None:
         try:
@@ -161,7 +223,13 @@ class CommandTasks:
         self._kick(agent_id)
 
 
-_FOUND = {RunningCommand: "running", Ended: "ended", Lost: "lost"}
+_FOUND: dict[type[Found], str] = {Ended: "ended", Lost: "lost"}
+
+
+def _kind_of(found: Found | None) -> str:
+    if isinstance(found, RunningCommand):
+        return "running" if found.reachable else "unreachable"
+    return _FOUND[type(found)] if found else "unreachable"
 
 
 def end_task(tx: Tx, task_id: str, status: CommandStatus, limits: Limits) -> None:
@@ -171,9 +239,10 @@ def end_task(tx: Tx, task_id: str, status: CommandStatus, limits: Limits) -> Non
         return
     detail = from_plain({k: v for k, v in (record.detail or {}).items() if k != "foreground"}, CommandTaskDetail)
     folder = Path(str(detail.folder))
-    shown = outputs.combined(folder, RESULT_CHARS)
+    tty = isinstance(record.recovery, CommandRecovery) and record.recovery.spec.tty
+    shown = outputs.combined(folder, RESULT_CHARS, tty=tty, status=status)
     outcome = _outcome(record, status)
-    words = _words(status)
+    words = _words(status, folder)
     failure = None
     if outcome is not TaskStatus.COMPLETED:
         failure = FailureArtifact(
@@ -203,8 +272,8 @@ def _rejoin(
         return
     still = [task_id for task_id in stored.state.active_task_ids if task_id != record.id]
     agents.save_state(tx, msgspec.structs.replace(stored.state, active_task_ids=still))
-    if stored.state.status is AgentStatus.STOPPED or stored.identity.status is RegistryStatus.ARCHIVED:
-        return
+    if stored.identity.status is RegistryStatus.ARCHIVED:
+        return  # nobody will ever read it; for one that is stopped it waits
     value = {
         "task_id": record.id,
         "kind": record.kind,
@@ -213,7 +282,7 @@ def _rejoin(
         "result": words,
         "exit_status": status.exit_status,
         "output_preview": output,
-        "output_path": (record.detail or {}).get("output_path"),
+        "output_path": _path_of(record),
     }
     admit(
         tx,
@@ -236,7 +305,13 @@ def _rejoin(
 
 
 def _record(context: CallContext, task_id: str, spec: CommandSpec, asked: CommandTaskSpec, now_ms: int) -> TaskRecord:
-    detail = CommandTaskDetail(cmd_digest=spec.digest(), folder=str(spec.folder), output_path=str(spec.folder / OUTPUT))
+    detail = CommandTaskDetail(
+        cmd_digest=spec.digest(),
+        workdir=str(spec.workdir),
+        shell=spec.found_shell,
+        folder=str(spec.folder),
+        output_path=str(spec.folder / OUTPUT),
+    )
     return TaskRecord(
         id=task_id,
         agent_id=context.agent.agent_id,
@@ -257,15 +332,51 @@ def _promoted(record: TaskRecord) -> TaskRecord:
     return msgspec.structs.replace(record, recovery=recovery)
 
 
-def _own_again(tx: Tx, record: TaskRecord, event: TaskReattached) -> None:
-    """A command whose call was interrupted has become a task: its result comes by the queue."""
-    tx.emit(record.agent_id, event)
+def _own_again(tx: Tx, record: TaskRecord, found: Found | None) -> None:
+    """A command whose call was interrupted has become a task: its result comes by the queue. Who runs it, and whether
+    that answers, is on its record."""
+    tx.emit(record.agent_id, TaskReattached(task_id=record.id, found=_kind_of(found)))
+    record = tasks.get(tx, record.id) or record
+    detail = _with_note({**(record.detail or {}), "foreground": False}, _kind_of(found) != "unreachable")
+    if isinstance(found, RunningCommand):
+        detail["runner"] = found.started._asdict()
     stored = agents.get(tx, record.agent_id)
     if stored is not None and record.id not in stored.state.active_task_ids:
-        detail = {**(record.detail or {}), "foreground": False}
-        tasks.save(tx, msgspec.structs.replace(_promoted(record), detail=detail))
+        record = _promoted(record)
         ids = [*stored.state.active_task_ids, record.id]
         agents.save_state(tx, msgspec.structs.replace(stored.state, active_task_ids=ids))
+    if detail != record.detail:
+        tasks.save(tx, msgspec.structs.replace(record, detail=detail))
+
+
+def _note_contact(tx: Tx, task_id: str, reachable: bool) -> None:
+    record = tasks.get(tx, task_id)
+    if record is None or record.status.terminal:
+        return
+    detail = _with_note(record.detail or {}, reachable)
+    tasks.save(tx, msgspec.structs.replace(record, detail=detail, updated_at=moment(tx.now_ms)))
+    tx.emit(record.agent_id, TaskReattached(task_id=task_id, found="reachable" if reachable else "unreachable"))
+
+
+def _with_note(detail: dict[str, Any], reachable: bool) -> dict[str, Any]:
+    rest = {name: value for name, value in detail.items() if name != "result_summary"}
+    return rest if reachable else {**rest, "result_summary": UNREACHABLE}
+
+
+def _runner_of(record: TaskRecord) -> Started | None:
+    """Which processes it is, as far as its record says."""
+    known = (record.detail or {}).get("runner")
+    return read_started(known) if known else None
+
+
+def _path_of(record: TaskRecord) -> str | None:
+    path = (record.detail or {}).get("output_path")
+    return path if path and Path(path).is_file() else None
+
+
+def _is_cancelling(tx: Tx, task_id: str) -> bool:
+    record = tasks.get(tx, task_id)
+    return record is not None and record.status is TaskStatus.CANCELLING
 
 
 def _cancelling(tx: Tx, task_id: str) -> None:
@@ -280,9 +391,8 @@ def _outcome(record: TaskRecord, status: CommandStatus) -> TaskStatus:
     return TaskStatus.COMPLETED if status.exit_status == 0 else TaskStatus.FAILED
 
 
-def _words(status: CommandStatus) -> str:
+def _words(status: CommandStatus, folder: Path) -> str:
     if status.detail and status.exit_status is None and status.signal is None:
         return status.detail
-    if status.signal is not None:
-        return f"ended by signal {status.signal}"
-    return "; ".join([f"ended with exit status {status.exit_status}", *notes_on(status)])
+    notes = notes_on(status, folder)
+    return "; ".join(notes if status.signal is not None else [f"ended with exit status {status.exit_status}", *notes])

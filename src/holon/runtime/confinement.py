@@ -8,7 +8,10 @@ choice with them, so that nobody leaves a sandbox by sending somebody else.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +26,7 @@ from holon.core.transitions import Transition
 from holon.providers.contract import ToolSpec
 from holon.runtime.admission import require_agent
 from holon.store import Store, Tx, agents
+from holon.workspaces.git_cell import GitCell
 from holon.workspaces.policies import (
     Action,
     ExecutionBackend,
@@ -68,9 +72,16 @@ class Backing(NamedTuple):
 
 class Confinement:
     def __init__(
-        self, store: Store, default: BackendChoice, default_agent_id: str, options: PolicyOptions | None = None
+        self,
+        store: Store,
+        home: Path,
+        default: BackendChoice,
+        default_agent_id: str,
+        options: PolicyOptions | None = None,
     ) -> None:
-        self._store, self._default, self._default_agent = store, default, default_agent_id
+        self._store, self._home, self._default, self._default_agent = store, home, default, default_agent_id
+        #: Agents of two homes may have one name: their limits are their own.
+        self._mark = hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
         self.options = options or PolicyOptions()
         #: Finds out whether this machine can confine. Not asked where nobody wants to be confined.
         self.look: Callable[[], SandboxProbe] = probe
@@ -129,6 +140,18 @@ class Confinement:
 
     def of(self, state: AgentState) -> Backing:
         return self._backing(Own.of(state))
+
+    def group_of(self, agent_id: str) -> str:
+        """Whose limits the agent's sandboxed commands share."""
+        return f"{agent_id}-{self._mark}"
+
+    def git_cell(self, tx: Tx, agent_id: str) -> GitCell | None:
+        """Where the runtime's own git works for this agent; None: as on the host."""
+        stored = agents.get(tx, agent_id)
+        if stored is None or not self.of(stored.state).sandboxed:
+            return None
+        home = Path(stored.identity.agent_home)
+        return GitCell(agent_home=home, holon_home=self._home, group=self.group_of(agent_id))
 
     def offered(self, agent_id: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
         """The tools that can do something for this agent: what the gate denies anyway is not offered."""

@@ -36,6 +36,7 @@ from holon.runtime.admission import require_agent
 from holon.runtime.archiving import archive
 from holon.runtime.standing import with_status
 from holon.store import Store, Tx, agents, idempotency, outbox
+from holon.store.idempotency import Answer
 from holon.store.outbox import Errand
 from holon.templates.places import AGENTS_MD
 from holon.templates.seeding import seed
@@ -73,16 +74,16 @@ class Directory:
 
     async def create(
         self, agent_id: str, *, surface: str, idempotency_key: str | None = None, template: str | None = None
-    ) -> AgentIdentity:
+    ) -> Answer[AgentIdentity]:
         """A public, self-owned agent; with a template, its home begins as that says."""
         check_id(agent_id)
         asked = _Asked(agent_id, surface, idempotency_key, template)
         if template is None:
-            identity, _ = await self._store.write(lambda tx: self._create(tx, asked, None), at=Transition.AGENT_CREATE)
+            answer = await self._store.write(lambda tx: self._create(tx, asked, None), at=Transition.AGENT_CREATE)
         else:
-            identity = await self._create_from(template, asked)
+            answer = await self._create_from(template, asked)
         await self.run_errands()
-        return identity
+        return answer
 
     async def prepare(self, agent_id: str, template: str) -> Prepared:
         """The home of a new agent, ready to be moved in by the errand of its creation (`insert_agent(…, staged=)`)."""
@@ -165,36 +166,35 @@ class Directory:
             else:
                 return
 
-    async def _create_from(self, template: str, asked: _Asked) -> AgentIdentity:
+    async def _create_from(self, template: str, asked: _Asked) -> Answer[AgentIdentity]:
         if (known := await self._store.read(lambda tx: _known(tx, asked))) is not None:
-            return known
+            return Answer(known, replayed=True)
         try:
             prepared = await self.prepare(asked.agent_id, template)
         except (AgentExists, Conflict):
             # The same request, sent twice at once, may have been answered meanwhile.
             if (known := await self._store.read(lambda tx: _known(tx, asked))) is not None:
-                return known
+                return Answer(known, replayed=True)
             raise
         try:
-            identity, new = await self._store.write(
+            answer = await self._store.write(
                 lambda tx: self._create(tx, asked, prepared.token), at=Transition.AGENT_CREATE
             )
         except Exception:  # not a cancellation: then nobody knows whether it was committed, and the next start looks
             await asyncio.to_thread(prepared.discard)
             raise
-        if not new:
+        if answer.replayed:
             await asyncio.to_thread(prepared.discard)
-        return identity
+        return answer
 
-    def _create(self, tx: Tx, asked: _Asked, staged: str | None) -> tuple[AgentIdentity, bool]:
-        """The agent, and whether it is new."""
+    def _create(self, tx: Tx, asked: _Asked, staged: str | None) -> Answer[AgentIdentity]:
         if (known := _known(tx, asked)) is not None:
-            return known, False
+            return Answer(known, replayed=True)
         identity = self._identity(asked.agent_id, AgentKind.NAMED, Visibility.PUBLIC)
         insert_agent(tx, identity, asked.surface, staged=staged)
         if asked.key:
             idempotency.remember(tx, "agent", asked.key, asked.fingerprint, dumps(identity))
-        return identity, True
+        return Answer(identity)
 
     def _identity(self, agent_id: str, kind: AgentKind, visibility: Visibility) -> AgentIdentity:
         public = visibility is Visibility.PUBLIC

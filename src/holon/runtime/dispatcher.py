@@ -16,6 +16,7 @@ from holon.core.limits import Limits
 from holon.core.transitions import Transition
 from holon.core.turns import Turn
 from holon.runtime.beginning import Assembly, AtRest, Beginning, Begun, Held, LeftOpen, Reduced, begin
+from holon.runtime.outages import Outages
 from holon.runtime.recovery import resume, set_aside, suspend, take_up_again
 from holon.runtime.rounds import used_in
 from holon.runtime.turn import LiveTurn, TurnDriver
@@ -40,9 +41,10 @@ class Dispatcher:
         limits: Limits,
         assemble: Callable[[str], Awaitable[Assembly]],
         on_fenced: Callable[[], None],
+        outages: Outages,
     ) -> None:
         self._store, self._driver, self._registry, self._windows = store, driver, registry, windows
-        self._limits, self._assemble, self._on_fenced = limits, assemble, on_fenced
+        self._limits, self._assemble, self._on_fenced, self._outages = limits, assemble, on_fenced, outages
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
@@ -108,8 +110,9 @@ class Dispatcher:
             log.error("%s", error)
             self._on_fenced()
         except StoreUnavailable as error:
-            log.error("agent %s waits for the disk: %s", agent_id, error)
-            self._wake_at(agent_id, RETRY_S)
+            self.live.pop(agent_id, None)
+            await self._outages.wait(agent_id, error)
+            self._again.add(agent_id)
         except Exception:
             log.exception("the worker of agent %s failed", agent_id)
             stumbles = self._stumbles[agent_id] = self._stumbles.get(agent_id, 0) + 1
@@ -170,6 +173,7 @@ class Dispatcher:
                 raise
             return Reduced(), None
         self._stumbles.pop(agent_id, None)
+        self._outages.over(agent_id)
         enliven(beginning)
         return beginning, live
 

@@ -5,30 +5,39 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from holon.core.codec import dumps, to_plain
 from holon.core.errors import HolonError
 from holon.core.ids import new_id
-from holon.core.tasks import CommandTaskSpec, TaskHandle, TaskKind, TaskRecord, TaskStatus
-from holon.core.transitions import Transition
+from holon.core.tasks import CommandRecovery, CommandTaskSpec, TaskHandle, TaskKind, TaskRecord, TaskStatus
 from holon.runtime.command_tasks import CommandTasks
+from holon.runtime.foreground import ENDING_S, Foreground
 from holon.runtime.housing import Housing
 from holon.runtime.place import TASK_OUTPUT, Place
 from holon.store import Store, Tx, tasks
 from holon.tasks import outcomes, outputs
-from holon.tasks.commands import RunningCommand
 from holon.tasks.protocol import CommandStatus
+from holon.tasks.running import RunningCommand
 from holon.tasks.specs import CommandSpec
+from holon.tools.batches import (
+    HEAD_CHARS,
+    ItemReceipt,
+    Ran,
+    RanReceipt,
+    batch_receipt,
+    broken,
+    skipped,
+    written_chars,
+)
 from holon.tools.commands import BatchInput, BatchItem, ExecInput, PatchInput
 from holon.tools.registry import CallContext, ToolOutcome
 from holon.workspaces import anchors
-from holon.workspaces.policies import Action, ToolDenied
+from holon.workspaces.policies import Action
 
 if TYPE_CHECKING:
     from holon.workspaces.patches import PatchResult
@@ -51,6 +60,7 @@ class Hands:
         max_tokens: int,
     ) -> None:
         self._store, self._housing, self._commands, self._journal = store, housing, commands, journal
+        self._foreground = Foreground(store, commands)
         self._default_tokens, self._max_tokens = default_tokens, max_tokens
         #: Looks at commands that ended well, with their folders; what it finds is committed with their result.
         self.notice: Notice | None = None
@@ -64,44 +74,42 @@ class Hands:
         if asked.duplicate_policy == "reuse_running" and (same := await self._same(context, spec)) is not None:
             return _already_running(same)
         budget = outputs.budget_chars(asked.max_output_tokens, self._default_tokens, self._max_tokens)
-        async with self._started(context, task_id, spec, asked) as running:
+        async with self._foreground.command(context, task_id, spec, _task_spec(asked)) as running:
             status = await running.wait(asked.yield_time_ms / 1000)
-        if status is None:
-            try:
-                place.permit(Action.BACKGROUND_TASK, context.envelope)
-            except ToolDenied:
-                await self._end(task_id, spec.folder, running)
-                raise
-            return self._promoted(context, task_id, spec, running, budget)
-        outcome = self._completed(task_id, spec, status, budget)
-        return await self._noticed(context, [(asked.cmd, spec.workdir)] if status.exit_status == 0 else [], outcome)
+            if status is None:
+                place.permit(Action.BACKGROUND_TASK, context.envelope)  # refused, it ends
+                return self._promoted(context, task_id, spec, running, budget)
+            outcome = self._completed(task_id, spec, status, budget)
+            return await self._noticed(context, [(asked.cmd, spec.workdir)] if status.exit_status == 0 else [], outcome)
 
     async def run_batch(self, context: CallContext, asked: BatchInput) -> ToolOutcome:
-        """`ExecCommandBatch`: one after the other; an item that takes too long is ended, not promoted."""
+        """`ExecCommandBatch`: one after the other; an item that takes too long is ended, not promoted. Whatever happens
+        to one, what the others brought is told."""
         place = await self._housing.place(context.agent)
         place.permit(Action.PROCESS, context.envelope)
-        items: list[dict[str, Any]] = []
+        items: list[ItemReceipt] = []
+        done: list[tuple[str, Path]] = []
         failed = False
+        room = outputs.budget_chars(self._max_tokens, max_tokens=self._max_tokens) - HEAD_CHARS
         for index, item in enumerate(asked.items):
             if failed and asked.stop_on_error:
-                items.append({"index": index, "cmd": item.cmd, "status": "skipped"})
-                continue
-            items.append(await self._item(context, place, index, item, len(asked.items)))
-            failed = failed or items[-1]["status"] != "completed" or items[-1]["exit_status"] != 0
-        counts = {
-            f"{status}_count": sum(item["status"] == status for item in items)
-            for status in ("completed", "failed", "rejected", "skipped")
-        }
-        text = "\n".join(_item_text(item) for item in items)
-        summary = f"{len(items)} commands, {counts['completed_count']} completed"
-        content = dumps({"ok": True, "item_count": len(items), **counts, "stop_on_error": asked.stop_on_error})
-        done = [
-            (item.cmd, anchors.confined_cwd(place.root, item.workdir) if item.workdir else place.cwd)
-            for item, line in zip(asked.items, items, strict=True)
-            if line.get("exit_status") == 0
-        ]
-        ran = len(items) - counts["skipped_count"]
-        outcome = ToolOutcome(content=f"{content}\n{text}", summary=summary, command_items=ran)
+                found = skipped(index, item.cmd)
+            else:
+                # Together they show no more than one command may; what one does not need is there for the next.
+                share = room // (len(asked.items) - index)
+                found, workdir = await self._item(context, place, index, item, share)
+                went_well = isinstance(found, RanReceipt) and found.went_well
+                failed = failed or not went_well
+                if went_well and workdir:
+                    done.append((item.cmd, workdir))
+            room -= written_chars(found)
+            items.append(found)
+        receipt = batch_receipt(items, stop_on_error=asked.stop_on_error)
+        outcome = ToolOutcome(
+            content=receipt.text,
+            summary=f"{receipt.item_count} commands, {receipt.completed_count} completed",
+            command_items=receipt.item_count - receipt.skipped_count,
+        )
         return await self._noticed(context, done, outcome)
 
     async def recover(self) -> None:
@@ -110,7 +118,7 @@ class Hands:
             from holon.workspaces import patches
 
             for found in await asyncio.to_thread(patches.recover, self._journal):
-                log.warning("a patch that a crash interrupted in %s: %s", found.root, found.outcome)
+                log.warning("a patch that a crash interrupted: %s (%s)", found.message, found.outcome)
 
     async def patch(self, context: CallContext, asked: PatchInput) -> ToolOutcome:
         """`ApplyPatch`: all of it or nothing, inside the execution root."""
@@ -128,7 +136,12 @@ class Hands:
     async def _noticed(
         self, context: CallContext, done: Sequence[tuple[str, Path]], outcome: ToolOutcome
     ) -> ToolOutcome:
-        noticed = await asyncio.to_thread(self.notice, context, done) if self.notice and done else None
+        """What commands touched is a remark: it never takes their result away."""
+        try:
+            noticed = await asyncio.to_thread(self.notice, context, done) if self.notice and done else None
+        except Exception:
+            log.exception("what commands touched could not be told")
+            return outcome
         if noticed is None:
             return outcome
         before, effect = outcome.effect, noticed
@@ -136,51 +149,17 @@ class Hands:
         def both(tx: Tx) -> None:
             if before is not None:
                 before(tx)
-            effect(tx)
+            if (refusal := tx.attempt(effect)) is not None:
+                log.warning("what commands touched could not be written: %s", refusal)
 
         return msgspec.structs.replace(outcome, effect=both)
 
     async def _same(self, context: CallContext, spec: CommandSpec) -> TaskRecord | None:
+        """A task that does the same and will go on doing it. One that was told to end will not, and neither will one
+        whose call is just being aborted."""
         live = await self._store.read(lambda tx: tasks.live(tx, context.agent.agent_id))
         digest = spec.digest()
-        return next(
-            (
-                task
-                for task in live
-                if task.kind is TaskKind.COMMAND_TASK and (task.detail or {}).get("cmd_digest") == digest
-            ),
-            None,
-        )
-
-    @asynccontextmanager
-    async def _started(
-        self, context: CallContext, task_id: str, spec: CommandSpec, asked: ExecInput
-    ) -> AsyncIterator[RunningCommand]:
-        """A command for the time of its call. If the operator aborts the run, also while it starts, it ends with it; if
-        this process ends, it is on record and the next one finds it."""
-        starting = asyncio.ensure_future(self._commands.start(context, task_id, spec, _task_spec(asked)))
-        try:
-            yield await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            if context.aborted():
-                await asyncio.shield(self._abandon(task_id, spec.folder, starting))
-            else:
-                starting.cancel()
-            raise
-
-    async def _abandon(self, task_id: str, folder: Path, starting: asyncio.Future[RunningCommand]) -> None:
-        try:
-            running = await starting
-        except HolonError:  # it could not start, and is on no record
-            return
-        await self._end(task_id, folder, running)
-
-    async def _end(self, task_id: str, folder: Path, running: RunningCommand) -> None:
-        """As if it had never been, but for what it did."""
-        await running.stop(force=True)
-        await running.wait(5)
-        await self._store.write(lambda tx: tasks.delete(tx, task_id), at=Transition.TASK_CHANGE)
-        await self._commands.forget(task_id, folder, keep_files=False)
+        return next((task for task in live if _does(task, digest, accepts_input=spec.accepts_input)), None)
 
     def _completed(self, task_id: str, spec: CommandSpec, status: CommandStatus, budget: int) -> ToolOutcome:
         found = outcomes.completed(status, spec.folder, budget, tty=spec.tty)
@@ -189,7 +168,7 @@ class Hands:
             found = msgspec.structs.replace(found, artifacts=[], stdout_artifact=None, stderr_artifact=None)
 
         async def after() -> None:
-            await self._commands.forget(task_id, spec.folder, keep_files=keep)
+            await self._foreground.forget(task_id, spec.folder, keep_files=keep)
 
         return ToolOutcome(
             content=_answer(found),
@@ -218,45 +197,51 @@ class Hands:
         )
 
     async def _item(
-        self, context: CallContext, place: Place, index: int, item: BatchItem, count: int
-    ) -> dict[str, Any]:
-        """One of `count` items: together they show no more than one command may."""
-        began = time.perf_counter()
+        self, context: CallContext, place: Place, index: int, item: BatchItem, room: int
+    ) -> tuple[ItemReceipt, Path | None]:
+        """What it brought, and where it ran: it may have removed that folder itself."""
         asked = ExecInput(
             cmd=item.cmd, workdir=item.workdir, shell=item.shell, login=item.login, yield_time_ms=item.yield_time_ms
         )
         task_id = new_id("task", self._store.clock.now_ms())
-        line: dict[str, Any] = {"index": index, "cmd": item.cmd}
+        began = False
         try:
             spec = _spec(context, place, asked, task_id)
-            async with self._started(context, task_id, spec, asked) as running:
-                status = await running.wait(item.yield_time_ms / 1000)
-                timed_out = status is None
-                if timed_out:
-                    await running.stop(force=True)
-                    status = await running.wait(10)
+            async with self._foreground.command(context, task_id, spec, _task_spec(asked)) as running:
+                began = True
+                return await self._ran(task_id, index, item, running, room), spec.workdir
         except HolonError as error:
-            return {**line, "status": "rejected", "error_kind": error.code, "error_message": str(error)}
-        shown = running.preview(
-            outputs.budget_chars(item.max_output_tokens, self._default_tokens, self._max_tokens // count)
+            return broken(index, item.cmd, error, began=began), None
+        except Exception as error:
+            log.exception("item %d of a batch failed", index)
+            return broken(index, item.cmd, error, began=began), None
+
+    async def _ran(self, task_id: str, index: int, item: BatchItem, running: RunningCommand, room: int) -> RanReceipt:
+        started = time.perf_counter()
+        status = await running.wait(item.yield_time_ms / 1000)
+        timed_out = status is None
+        if timed_out:
+            await running.stop(force=True)
+            status = await running.wait(ENDING_S)
+        ran = Ran(
+            index=index,
+            cmd=item.cmd,
+            status=status,
+            duration_ms=round((time.perf_counter() - started) * 1000),
+            folder=running.folder,
+            timed_out_ms=item.yield_time_ms if timed_out else None,
         )
-        await self._store.write(lambda tx: tasks.delete(tx, task_id), at=Transition.TASK_CHANGE)
-        await self._commands.forget(task_id, spec.folder, keep_files=shown.truncated)
-        return {
-            **line,
-            "status": "failed" if timed_out else "completed",
-            "exit_status": status.exit_status if status else None,
-            "stdout": shown.stdout,
-            "stderr": shown.stderr,
-            "truncated": shown.truncated,
-            **({"notes": notes} if (notes := outcomes.notes_on(status) if status else []) else {}),
-            "duration_ms": round((time.perf_counter() - began) * 1000),
-            **({"error_kind": "timeout", "error_message": "it took too long and was ended"} if timed_out else {}),
-        }
+        budget = outputs.budget_chars(item.max_output_tokens, self._default_tokens, self._max_tokens)
+        found = ran.receipt(running.preview, budget, room)
+        if status is None:
+            await self._foreground.end(task_id, running.folder, running)
+        else:
+            await self._foreground.settle(task_id, running.folder, keep_files=found.truncated)
+        return found
 
 
 def _spec(context: CallContext, place: Place, asked: ExecInput, task_id: str) -> CommandSpec:
-    workdir = anchors.confined_cwd(place.root, asked.workdir) if asked.workdir else place.cwd
+    workdir = anchors.confined_cwd(place.root, asked.workdir, field="workdir") if asked.workdir else place.cwd
     confined = place.confined(workdir)
     return CommandSpec(
         cmd=asked.cmd,
@@ -288,19 +273,21 @@ def _task_spec(asked: ExecInput) -> CommandTaskSpec:
     )
 
 
+def _does(task: TaskRecord, digest: str, *, accepts_input: bool) -> bool:
+    detail, recovery = task.detail or {}, task.recovery
+    return (
+        task.kind is TaskKind.COMMAND_TASK
+        and task.status in (TaskStatus.QUEUED, TaskStatus.RUNNING)
+        and not detail.get("foreground")
+        and detail.get("cmd_digest") == digest
+        and isinstance(recovery, CommandRecovery)
+        and recovery.spec.accepts_input == accepts_input
+    )
+
+
 def _already_running(task: TaskRecord) -> ToolOutcome:
     return ToolOutcome(content=_answer(outcomes.already_running(task)), summary=f"runs already as {task.id}")
 
 
 def _answer(outcome: outcomes.ExecOutcome) -> str:
     return dumps({"ok": True, **to_plain(outcome)})
-
-
-def _item_text(item: dict[str, Any]) -> str:
-    head = f"--- [{item['index']}] {item['status']}: {item['cmd']}"
-    if item["status"] in ("skipped", "rejected"):
-        return head + (f"\n{item['error_message']}" if "error_message" in item else "")
-    tail = f" (exit {item['exit_status']}, {item['duration_ms']} ms)"
-    said = (item["stdout"].rstrip(), item["stderr"].rstrip(), *item.get("notes", []))
-    body = "\n".join(part for part in said if part)
-    return f"{head}{tail}\n{body}" if body else head + tail

@@ -41,11 +41,13 @@ from holon.runtime.isolation import Isolation
 from holon.runtime.keeping import Keeping
 from holon.runtime.lifecycle import Lifecycle
 from holon.runtime.modelling import Modelling
+from holon.runtime.outages import Outages
 from holon.runtime.overseeing import Overseer
 from holon.runtime.pricing import Pricing
 from holon.runtime.pulse import Errands, Pulse
 from holon.runtime.recovery import Recovered, recover
 from holon.runtime.settings import Settings
+from holon.runtime.shelves import Shelves
 from holon.runtime.skilling import Skilling
 from holon.runtime.supervising import archive_orphans
 from holon.runtime.timers import Timers
@@ -86,6 +88,9 @@ class Host:
         #: Where TCP callers reach this process; the server tells it once it listens.
         self.http_addr = f"{settings.http_host}:{settings.http_port}"
         self.problem: HolonError | None = None
+        #: Another process has the home now.
+        self.fenced = False
+        self.outages = Outages(store)
         limits, default = settings.limits, settings.default_agent_id
         self.models = ModelTable(settings.models)
         self.providers = providers or Providers.from_configuration(
@@ -93,11 +98,12 @@ class Host:
         )
         self.guiding = Guiding(settings.agents_dir)
         secrets = [settings.control_token] if settings.control_token else []
-        self.confinement = Confinement(store, settings.backend, default, settings.execution)
+        self.confinement = Confinement(store, settings.home, settings.backend, default, settings.execution)
         self.commands = CommandTasks(store, CommandRunner(settings.home / "run"), limits, self._kick)
-        self.isolation = Isolation(store, self.commands, limits, self._kick)
+        self.isolation = Isolation(store, self.commands, limits, self._kick, self.confinement.git_cell)
+        self.shelves = Shelves(store, self.isolation)
         self.housing = Housing(store, settings.home, self.confinement, self.isolation, secrets)
-        self.views = Views(store, settings, self.guiding, self.housing)
+        self.views = Views(store, settings, self.guiding, self.housing, self.outages)
         self.agents = Directory(store, settings.agents_dir, default, self._kick, settings.user_home)
         self.children = Children(
             self.agents,
@@ -106,7 +112,7 @@ class Host:
             self.isolation,
             settings.agents_dir,
             limits,
-            store.clock.now_ms,
+            store,
         )
         hands = self._hands = Hands(
             store,
@@ -141,10 +147,17 @@ class Host:
         )
         self._windows, self._tools = Windows(), self.registry.specs()
         driver = TurnDriver(
-            store, self.providers, self.registry, self._windows, self.models, limits, settings.model_fallbacks
+            store,
+            self.providers,
+            self.registry,
+            self._windows,
+            self.models,
+            limits,
+            settings.model_fallbacks,
+            self.outages,
         )
         self.dispatcher = Dispatcher(
-            store, driver, self.registry, self._windows, limits, self._assemble, self._lost_the_home
+            store, driver, self.registry, self._windows, limits, self._assemble, self._lost_the_home, self.outages
         )
         self.dispatcher.child_rested = self.isolation.look
         kick = self.dispatcher.kick
@@ -155,7 +168,7 @@ class Host:
         self.triggers = Triggers(store, limits, default, kick, load_secret(settings.secret_path), self.base_url)
         self.events = Following(store, default)
         errands: list[Errands] = [self.agents, self.isolation]
-        self.pulse = Pulse(store, self.dispatcher, errands, self.retention, limits, self._note_problem)
+        self.pulse = Pulse(store, self.dispatcher, errands, self.retention, limits, self.registry, self.note_problem)
         self.timers = Timers(store, default, self.pulse.changed, limits)
         self.pricing = Pricing(store, self.models)
         self.modelling = Modelling(store, settings, self.providers, self.models)
@@ -195,7 +208,7 @@ class Host:
         await self.dispatcher.close()
         await self.isolation.close()
         await self.commands.close()
-        self.housing.close()
+        await self.housing.close()
         self.events.close()
         await self.providers.close()
         self.store.close()
@@ -213,10 +226,11 @@ class Host:
         return self.settings.advertise_url or f"http://{self.http_addr}"
 
     async def runtime_status(self) -> status.RuntimeStatus:
+        problem = await self.outages.look() or self.problem
         activity = await self.store.read(status.activity)
         return status.RuntimeStatus(
             ok=True,
-            healthy=self.problem is None,
+            healthy=problem is None,
             version=__version__,
             pid=os.getpid(),
             started_at=self.started_at,
@@ -228,7 +242,7 @@ class Host:
             activity=activity,
             startup_surface=status.surface(self.settings, self.http_addr, self.base_url()),
             database_bytes=await asyncio.to_thread(self.store.size_bytes),
-            problem=str(self.problem) if self.problem else None,
+            problem=status.problem_words(problem, self.outages.waiting) if problem else None,
             last_failure=await self.store.read(agents.newest_failure),
         )
 
@@ -246,7 +260,8 @@ class Host:
         await self.agents.tidy()
         await self.agents.ensure_default()
         await self._hands.recover()
-        await self.commands.recover()
+        await self.housing.recover()
+        await self.commands.recover()  # nothing is awaited between this and `take_up`: results would come before turns
         for turn in recovered.resume:
             self.dispatcher.take_up(turn)
         for agent_id in recovered.ready:
@@ -312,9 +327,10 @@ class Host:
 
     def _lost_the_home(self) -> None:
         """Another process took over: this one must not go on."""
+        self.fenced = True
         self.shutdown_requested.set()
 
-    def _note_problem(self, error: HolonError | None) -> None:
+    def note_problem(self, error: HolonError | None) -> None:
         """What the last beat met; a problem that has passed is forgotten."""
         self.problem = error
         if error is not None and error.code == "fenced":

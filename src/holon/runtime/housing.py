@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,9 +28,10 @@ from holon.core.workspaces import (
 )
 from holon.runtime.admission import require_agent
 from holon.runtime.confinement import Confinement
+from holon.runtime.guarding import GitGuard
 from holon.runtime.isolation import Isolation
 from holon.runtime.place import STARTING, TASK_OUTPUT, Place, PlaceLost
-from holon.store import Store, Tx, agents, workspaces
+from holon.store import Store, Tx, agents, tasks, workspaces
 from holon.tools.registry import CallContext, ToolOutcome
 from holon.tools.workspace import UseInput
 from holon.workspaces import anchors, cgroups
@@ -55,20 +55,26 @@ class Housing:
         self, store: Store, holon_home: Path, confinement: Confinement, isolation: Isolation, secrets: list[str]
     ) -> None:
         self._store, self._home, self._confinement, self._secrets = store, holon_home, confinement, secrets
-        self._isolation = isolation
-        #: Agents of two homes may have one name: their limits are their own.
-        self._mark = hashlib.sha256(os.fsencode(holon_home)).hexdigest()[:8]
+        self._isolation, self._guard = isolation, GitGuard(store)
         self._confined = False
         self._anchors: dict[str, Path | None] = {}
 
-    def close(self) -> None:
-        """Clears up after this home's sandboxes. What still runs in one keeps its own."""
-        if self._confined:
-            cgroups.clear(self._confinement.look().groups, f"*-{self._mark}")
+    async def recover(self) -> None:
+        """Looks again after what confined commands can write that run since before the restart."""
 
-    def group_of(self, agent_id: str) -> str:
-        """Whose limits the agent's sandboxed commands share."""
-        return f"{agent_id}-{self._mark}"
+        def busy(tx: Tx) -> list[AgentState]:
+            owners = {record.agent_id for record in tasks.live_commands(tx)}
+            return [stored.state for agent_id in sorted(owners) if (stored := agents.get(tx, agent_id))]
+
+        for state in await self._store.read(busy):
+            if state.active_workspace and self._confinement.of(state).sandboxed:
+                self._watch(state.id, state.active_workspace)
+
+    async def close(self) -> None:
+        """Clears up after this home's sandboxes. What still runs in one keeps its own."""
+        await self._guard.close()
+        if self._confined:
+            cgroups.clear(self._confinement.look().groups, self._confinement.group_of("*"))
 
     def anchor_of(self, agent_id: str) -> Path | None:
         """The project whose instructions are in force. It is the anchor, also while the agent works in a worktree."""
@@ -125,6 +131,7 @@ class Housing:
         self, agent: AgentIdentity, active: ActiveWorkspace, env: Mapping[str, str], records: Path, *, network: bool
     ) -> SandboxSpec:
         self._confined, options = True, self._confinement.options
+        self._watch(agent.agent_id, active)
         records.mkdir(mode=0o700, exist_ok=True)
         return SandboxSpec(
             root=Path(active.execution_root),
@@ -139,8 +146,13 @@ class Housing:
             network=network,
             memory_bytes=options.memory_bytes,
             processes=options.process_count,
-            group=self.group_of(agent.agent_id),
+            group=self._confinement.group_of(agent.agent_id),
         )
+
+    def _watch(self, agent_id: str, active: ActiveWorkspace) -> None:
+        common = active.git_common_dir
+        if common and Path(common).parent == Path(active.execution_root):
+            self._guard.watch(agent_id, Path(common))
 
     async def _resettle(self, state: AgentState, active: ActiveWorkspace, lost: str) -> None:
         gone = state.active_workspace_id
@@ -168,8 +180,16 @@ class Housing:
         guidance = anchors.guidance(detected)
         worktree = apart = None
         if asked.mode == "isolated":
+            if detected.workspace_id == AGENT_HOME:
+                raise WorkspaceRefused(
+                    "your home is no repository, so there is nothing to make a worktree of",
+                    hint="name a repository by path or workspace_id, or leave mode out",
+                    field="mode",
+                )
             _, profile, policy, _ = self._confinement.of(state)
             permit(Action.WORKTREE, profile, policy, context.envelope)
+            if asked.cwd:  # known before a worktree is made for nothing
+                anchors.confined_cwd(detected.execution_root, asked.cwd)
             label = (asked.isolation_label or "work").replace(" ", "-")
             branch = f"holon/{context.agent.agent_id}/{label}-{new_id('b')[-6:]}"
             apart = await self._isolation.branch_off(context, detected.anchor, branch, context.call_id)
@@ -177,7 +197,7 @@ class Housing:
             active = msgspec.structs.replace(
                 active,
                 execution_root=str(worktree.path),
-                cwd=str(worktree.path),
+                cwd=str(_same_place(worktree.path, detected)),
                 projection_kind=ProjectionKind.GIT_WORKTREE_ROOT,
                 execution_root_id=anchors.detect(worktree.path).execution_root_id,
             )
@@ -320,6 +340,12 @@ def _standing(agent: AgentIdentity, state: AgentState) -> tuple[ActiveWorkspace,
     home = anchors.agent_home(Path(agent.agent_home))
     active = state.active_workspace or home.entered()
     return (active, None) if active == home.entered() else anchors.after_restart(active, home)
+
+
+def _same_place(worktree: Path, detected: anchors.Detected) -> Path:
+    """Where the agent would be in the project itself; its top, if that folder is not part of the worktree."""
+    place = worktree / detected.cwd.relative_to(detected.execution_root)
+    return place if place.is_dir() and real(place) == place else worktree
 
 
 def _remember(tx: Tx, detected: anchors.Detected) -> None:

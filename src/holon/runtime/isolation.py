@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from holon.store import Store, Tx, agents, outbox, tasks, turns
 from holon.store.outbox import Errand
 from holon.tools.registry import CallContext
 from holon.workspaces import worktrees
+from holon.workspaces.git_cell import GitCell
 from holon.workspaces.task_worktrees import GONE, clear
 from holon.workspaces.worktrees import Worktree
 
@@ -57,8 +59,17 @@ class Apart(Value, frozen=True):
 
 
 class Isolation:
-    def __init__(self, store: Store, commands: CommandTasks, limits: Limits, kick: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        commands: CommandTasks,
+        limits: Limits,
+        kick: Callable[[str], None],
+        cell_of: Callable[[Tx, str], GitCell | None],
+    ) -> None:
         self._store, self._commands, self._limits, self._kick = store, commands, limits, kick
+        #: Where git runs for an agent's sake; nowhere special for one that is not confined.
+        self._cell_of = cell_of
         #: Tasks whose worktree is in the making in this process.
         self._making: set[str] = set()
         self._clearing: dict[str, asyncio.Task[None]] = {}
@@ -79,6 +90,7 @@ class Isolation:
             "path": str(path),
             "branch": branch,
             "common_dir": str(common),
+            "agent_id": context.agent.agent_id,
             "turn_id": context.turn_id,
             "call_id": context.call_id,
         }
@@ -87,7 +99,8 @@ class Isolation:
             lambda tx: outbox.put(tx, CLEAR_WORKTREE, note), at=Transition.WORKTREE_NOTE
         )
         try:
-            return Apart(await worktrees.create(root, branch), errand_id)
+            async with self.confined(context.agent.agent_id, common, path, root, common.parent):
+                return Apart(await worktrees.create(root, branch), errand_id)
         except BaseException:
             self.made(owner_id)
             raise
@@ -151,7 +164,8 @@ class Isolation:
             )
         if worktree.cleanup_status in GONE:
             return task
-        after = await clear(worktree, discard=discard)
+        async with self.confined(agent_id, Path(str(worktree.common_dir)), Path(worktree.worktree_path)):
+            after = await clear(worktree, discard=discard)
         return await self._store.write(
             lambda tx: _settle(tx, task, after, self._limits, discarded=discard), at=Transition.WORKTREE_CLEARED
         )
@@ -164,6 +178,16 @@ class Isolation:
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
+
+    @asynccontextmanager
+    async def confined(self, agent_id: str, common: Path, path: Path, *seen: Path) -> AsyncIterator[None]:
+        """Git, as far as the agent's own commands would get."""
+        cell = await self._store.read(lambda tx: self._cell_of(tx, agent_id))
+        if cell is None:
+            yield
+            return
+        with cell.around(common, path.parent, *seen):
+            yield
 
     def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(_logged(work))
@@ -197,7 +221,8 @@ class Isolation:
         if not await self.quieten(str((task.detail or {}).get("child_agent_id"))):
             await self._put_off(errand, RETRIES_MS[0])
             return
-        after = await clear(worktree)
+        async with self.confined(task.agent_id, Path(str(worktree.common_dir)), Path(worktree.worktree_path)):
+            after = await clear(worktree)
 
         def step(tx: Tx) -> None:
             _settle(tx, task, after, self._limits)
@@ -212,9 +237,9 @@ class Isolation:
     async def _clear_unowned(self, errand: Errand) -> None:
         """Its task never came about, and nobody was told of it: there is nothing in it to be kept."""
         note = errand.payload
-        cleanup = await worktrees.discard(
-            Path(note["path"]), common_dir=Path(note["common_dir"]), branch=str(note["branch"])
-        )
+        path, common = Path(note["path"]), Path(note["common_dir"])
+        async with self.confined(str(note.get("agent_id")), common, path):
+            cleanup = await worktrees.discard(path, common_dir=common, branch=str(note["branch"]))
         if cleanup.status is CleanupStatus.FAILED:
             log.warning("worktree %s of no task is still there: %s", note["path"], cleanup.reason)
             await self._put_off(errand, RETRIES_MS[min(errand.attempts, len(RETRIES_MS) - 1)])

@@ -1,6 +1,7 @@
 """Keeping: retention as a service. Small steps, so that the writer is never held for long.
 
-What temporary agents leave on disk goes with them: their folders under `agents/`, and nothing beside.
+What temporary agents leave on disk goes with them: their folders under `agents/`, and nothing beside. Of other agents
+only what their commands wrote goes (`kept_outputs`).
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import asyncio
 import logging
 import os
 import re
-import stat
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
 from holon.core.retention import FamilyCut, RetentionFamily, RetentionPlan, RetentionPolicy
+from holon.runtime.kept_outputs import KeptOutputs
+from holon.runtime.trees import opened, remove_tree
 from holon.store import Store, retention
 
 log = logging.getLogger("holon.retention")
@@ -28,17 +31,21 @@ _TEMPORARY = re.compile(r"tmp_(?:run|child)_[0-9a-z]+")
 class Keeping:
     def __init__(self, store: Store, policy: RetentionPolicy, agents_dir: Path) -> None:
         self._store, self._policy, self._dir = store, policy, agents_dir
+        self._outputs = KeptOutputs(store, policy, agents_dir)
 
     async def plan(self) -> RetentionPlan:
         """The dry run: what would go, and why. Nothing changes."""
         size = self._store.size_bytes()
         found = await self._store.read(lambda tx: retention.plan(tx, self._policy, size))
-        if not found.agents:
-            return found
-        homes = await asyncio.to_thread(lambda: sum(os.path.lexists(self._dir / each) for each in found.agents))
-        before = next(cut.before for cut in found.families if cut.family is RetentionFamily.AGENTS)
-        cut = FamilyCut(family=RetentionFamily.HOMES, before=before, rows=homes, estimated_bytes=0)
-        return msgspec.structs.replace(found, families=[*found.families, cut])
+        cuts: list[FamilyCut] = []
+        if found.agents:
+            homes = await asyncio.to_thread(lambda: sum(os.path.lexists(self._dir / each) for each in found.agents))
+            before = next(cut.before for cut in found.families if cut.family is RetentionFamily.AGENTS)
+            cuts.append(FamilyCut(family=RetentionFamily.HOMES, before=before, rows=homes, estimated_bytes=0))
+        if outputs := await self._outputs.due():
+            before = found.made_at - timedelta(days=self._policy.output_days)
+            cuts.append(FamilyCut(family=RetentionFamily.OUTPUTS, before=before, rows=len(outputs), estimated_bytes=0))
+        return msgspec.structs.replace(found, families=[*found.families, *cuts])
 
     async def apply(self) -> dict[str, int]:
         """Removes what the plan names, batch by batch; how many records of each family went."""
@@ -51,7 +58,8 @@ class Keeping:
             return gone
 
         deleted = await retention.enforce(self._store, self._policy, clear)
-        return {**deleted, RetentionFamily.HOMES.value: homes} if homes else deleted
+        folders = {RetentionFamily.HOMES: homes, RetentionFamily.OUTPUTS: await self._outputs.apply()}
+        return {**deleted, **{family.value: count for family, count in folders.items() if count}}
 
 
 def clear_homes(agents_dir: Path, agent_ids: list[str], most: int = MOST_ENTRIES) -> tuple[list[str], int]:
@@ -68,7 +76,9 @@ def clear_homes(agents_dir: Path, agent_ids: list[str], most: int = MOST_ENTRIES
             continue
         try:
             was_there = os.path.lexists(agents_dir / agent_id)
-            most = _remove_tree(agents_dir, agent_id, most)
+            if was_there:
+                with opened(agents_dir) as parent:
+                    most = remove_tree(parent, agent_id, most)
         except OSError as error:
             log.warning("the folder of %s cannot be removed (%s): look at %s", agent_id, error.strerror, agents_dir)
             continue
@@ -76,33 +86,3 @@ def clear_homes(agents_dir: Path, agent_ids: list[str], most: int = MOST_ENTRIES
             gone.append(agent_id)
             removed += was_there
     return gone, removed
-
-
-def _remove_tree(agents_dir: Path, name: str, most: int) -> int:
-    """Removes a folder from its leaves on, by descriptors, so that no link is followed; what is left of `most`."""
-    try:
-        parent = os.open(agents_dir, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        return most
-    try:
-        if not _is_folder(name, parent):
-            if os.path.lexists(agents_dir / name):
-                os.unlink(name, dir_fd=parent)
-            return most - 1
-        for _, folders, files, here in os.fwalk(name, topdown=False, dir_fd=parent):
-            for entry in (*files, *folders):
-                if most <= 0:
-                    return 0
-                most -= 1
-                (os.rmdir if _is_folder(entry, here) else os.unlink)(entry, dir_fd=here)
-        os.rmdir(name, dir_fd=parent)
-        return most - 1
-    finally:
-        os.close(parent)
-
-
-def _is_folder(name: str, where: int) -> bool:
-    try:
-        return stat.S_ISDIR(os.stat(name, dir_fd=where, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False

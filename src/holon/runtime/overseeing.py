@@ -35,9 +35,11 @@ from holon.runtime.admission import Admission, admit, require_agent
 from holon.runtime.archiving import archive
 from holon.runtime.command_tasks import CommandTasks
 from holon.runtime.isolation import Isolation
+from holon.runtime.sleeping import cancel_sleep
 from holon.runtime.standing import with_status
 from holon.runtime.supervising import STOPPED, end_child_task, shown, worktree_of
 from holon.runtime.task_views import child_of, is_over, output_of, snapshot_of
+from holon.runtime.waking import WakeRequest, wake
 from holon.store import Store, Tx, agents, tasks
 from holon.tasks.snapshots import list_entry
 from holon.tools.registry import CallContext, ToolOutcome
@@ -46,6 +48,8 @@ from holon.tools.tasking import ListInput, OutputInput, SendInput, StopInput, Ta
 POLL_S = 0.05
 WORKTREES_SHOWN = 500
 CHILD_IS_DONE = "the child's work is over"
+A_REST_IS_DEAF = "a rest takes no input: TaskStop ends it"
+REST_ENDED = "the operator ended the rest before its time"
 
 
 class UnknownTask(AgentError):
@@ -139,7 +143,7 @@ class Overseer:
 
     async def stop(self, context: CallContext, asked: StopInput) -> ToolOutcome:
         task = await self._store.read(lambda tx: _own(tx, context, asked.task_id))
-        receipt = await self._stop(task, force=asked.force)
+        receipt = await self._stop(task, force=asked.force, by_owner=True)
         summary = f"{task.id}: {'asked to end' if receipt.stop_requested else 'was over'}"
         return ToolOutcome(content=dumps({"ok": True, **to_plain(receipt)}), summary=summary)
 
@@ -165,7 +169,8 @@ class Overseer:
 
     async def end(self, agent_id: str, task_id: str, *, force: bool = False) -> StopReceipt:
         """The operator's `TaskStop`."""
-        return await self._stop(await self._store.read(lambda tx: _named(tx, agent_id, task_id)), force=force)
+        task = await self._store.read(lambda tx: _named(tx, agent_id, task_id))
+        return await self._stop(task, force=force, by_owner=False)
 
     async def worktrees(self, agent_id: str) -> list[OwnedWorktree]:
         """The worktrees of an agent's tasks, newest first: those in use, those kept for review, those that went."""
@@ -222,8 +227,12 @@ class Overseer:
     async def _type_into(self, task: TaskRecord, text: str) -> InputReceipt:
         running, refusal, sent = self._commands.running.get(task.id), None, 0
         spec = task.recovery.spec if isinstance(task.recovery, CommandRecovery) else None
-        if running is None or task.status.terminal:
+        if task.kind is TaskKind.SLEEP_JOB:
+            refusal = A_REST_IS_DEAF
+        elif task.status.terminal:
             refusal = "the task is over"
+        elif running is None:
+            refusal = "the command cannot be reached now: see TaskStatus, and try again later"
         else:
             try:
                 sent = await running.send(text)
@@ -232,16 +241,34 @@ class Overseer:
         target = None if refusal else (InputTarget.TTY if spec and spec.tty else InputTarget.STDIN)
         return _receipt(task, refusal, target, sent)
 
-    async def _stop(self, task: TaskRecord, *, force: bool) -> StopReceipt:
+    async def _stop(self, task: TaskRecord, *, force: bool, by_owner: bool) -> StopReceipt:
         requested = False
         if not task.status.terminal:
-            requested = (
-                await self.stop_child(task)
-                if task.kind is TaskKind.CHILD_AGENT_TASK
-                else await self._commands.stop(task.id, force=force)
-            )
+            match task.kind:
+                case TaskKind.CHILD_AGENT_TASK:
+                    requested = await self.stop_child(task)
+                case TaskKind.SLEEP_JOB:
+                    requested = await self._end_rest(task, by_owner=by_owner)
+                case TaskKind.COMMAND_TASK:
+                    requested = await self._commands.stop(task.id, force=force)
         shown = await self._store.read(lambda tx: snapshot_of(tx, tasks.get(tx, task.id) or task))
         return StopReceipt(task=shown, stop_requested=requested, force_stop_requested=requested and force)
+
+    async def _end_rest(self, job: TaskRecord, *, by_owner: bool) -> bool:
+        """Whether this ended it. An agent that ends its own rest is awake; anybody else wakes it with that."""
+
+        def step(tx: Tx) -> bool:
+            if not cancel_sleep(tx, job, "ended by its agent" if by_owner else REST_ENDED):
+                return False
+            stored = agents.get(tx, job.agent_id)
+            if not by_owner and stored is not None and stored.state.status is not AgentStatus.STOPPED:
+                asked, told = WakeRequest(reason=REST_ENDED, causation_id=job.id), f"{REST_ENDED}: {job.summary}"
+                wake(tx, stored, asked, self._limits, surface="task_stop", body=TextBody(text=told))
+            return True
+
+        ended = await self._store.write(step, at=Transition.TASK_END)
+        self._kick(job.agent_id)
+        return ended
 
     def _tell_child(self, tx: Tx, task: TaskRecord, text: str) -> None:
         """A follow-up for a child: a message of its own on the child's queue."""

@@ -99,8 +99,8 @@ class Pricing:
 
 def days(now_ms: int, since: str | None, until: str | None) -> tuple[str, str]:
     """The first and the last day that is meant."""
-    last = _day(until, "until") if until else date.fromisoformat(day_of(now_ms))
-    first = _day(since, "since") if since else last - timedelta(days=DEFAULT_DAYS - 1)
+    last = _day(until, "until") if until is not None else date.fromisoformat(day_of(now_ms))
+    first = _day(since, "since") if since is not None else last - timedelta(days=DEFAULT_DAYS - 1)
     if first > last:
         raise InvalidInput(f"the days end ({last}) before they begin ({first})", hint="swap them", field="since")
     return first.isoformat(), last.isoformat()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from holon.core.agents import AgentStatus
+from holon.core.codec import loads
 from holon.core.errors import HolonError
 from holon.core.event_kinds import AgentStalled
 from holon.core.limits import Limits
@@ -18,7 +19,9 @@ from holon.runtime.dispatcher import Dispatcher
 from holon.runtime.keeping import Keeping
 from holon.runtime.sleeping import end_due_sleep
 from holon.runtime.timers import fire_due
+from holon.runtime.turn import LiveTurn
 from holon.store import Store, Tx, agents, queue, tasks, timers
+from holon.tools.registry import ToolRegistry
 
 log = logging.getLogger("holon.pulse")
 
@@ -43,10 +46,11 @@ class Pulse:
         errands: Sequence[Errands],
         keeping: Keeping,
         limits: Limits,
+        registry: ToolRegistry,
         on_beat: Callable[[HolonError | None], None],
     ) -> None:
         self._store, self._dispatcher, self._errands, self._keeping = store, dispatcher, errands, keeping
-        self._limits, self._on_beat = limits, on_beat
+        self._limits, self._registry, self._on_beat = limits, registry, on_beat
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._announced: dict[str, float] = {}
@@ -67,6 +71,7 @@ class Pulse:
         started = time.monotonic()
         next_errands, next_watch = started, started + self._watch_every()
         next_retention = started + RETENTION_FIRST_S
+        said = ""
         while True:
             self._changed.clear()
             try:
@@ -83,8 +88,11 @@ class Pulse:
                     next_retention = now + RETENTION_EVERY_S
                     await self._keeping.apply()
                 self._on_beat(None)
+                said = ""
             except HolonError as error:
-                log.error("%s", error)
+                if str(error) != said:  # once for as long as it lasts
+                    log.error("%s", error)
+                said = str(error)
                 self._on_beat(error)
                 nap = NAP_S
             except Exception:  # the pulse must go on: an agent's rest depends on it
@@ -117,6 +125,8 @@ class Pulse:
             stalled_ms = round((now - live.progress_at) * 1000)
             if stalled_ms < self._limits.stall_ms or self._announced.get(agent_id) == live.progress_at:
                 continue
+            if stalled_ms < self._limits.stall_ms + self._waits_ms(live):
+                continue
             self._announced[agent_id] = live.progress_at
             event = AgentStalled(
                 pending=waiting.get(agent_id, 0),
@@ -130,6 +140,11 @@ class Pulse:
                 ),
                 at=Transition.WATCHDOG,
             )
+
+    def _waits_ms(self, live: LiveTurn) -> int:
+        """How long the calls that run now may be silent by their own word: several of them run side by side."""
+        waits = (self._registry.waits_ms(call.name, loads(call.input, dict)) for call in live.begun)
+        return max(waits, default=0)
 
     def _watch_every(self) -> float:
         return max(0.05, self._limits.stall_ms / 4000)

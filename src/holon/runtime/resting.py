@@ -18,13 +18,14 @@ from holon.core.event_kinds import (
 from holon.core.limits import Limits
 from holon.core.messages import (
     AdmissionContext,
+    CallbackOrigin,
     DeliverySurface,
     JsonBody,
     MessageKind,
     Priority,
     SystemOrigin,
 )
-from holon.core.triggers import WakeHint
+from holon.core.triggers import WAKE_HINT, WakeHint
 from holon.runtime.admission import Admission, admit
 from holon.runtime.scheduler import IdleFacts, decide_idle
 from holon.runtime.standing import held, read_closure, with_status
@@ -68,21 +69,27 @@ def rest(tx: Tx, state: AgentState, pending: int, limits: Limits, *, reason: str
 
 
 def tick_for_hints(tx: Tx, state: AgentState, hints: list[WakeHint], limits: Limits) -> AgentState:
-    """One system tick that carries the hints that wait: all of them, unless their payloads are too much for one."""
+    """One system tick that carries the hints that wait: all of them, unless their payloads are too much for one.
+
+    The runtime makes the tick, so it is the origin. But the tick brings what others sent: as soon as one hint came from
+    outside, authority and way in are those of the trigger, so that nobody can take its words for the runtime's.
+    """
     waiting, hints = len(hints), _portion(hints)
     key = f"wake_hint:{state.id}:{to_ms(hints[-1].created_at) * 1000}"
     contentful = any(hint.body is not None for hint in hints)
     reasons = [hint.reason for hint in hints]
+    outside = any(isinstance(hint.origin, CallbackOrigin) for hint in hints)
     admit(
         tx,
         state.id,
         Admission(
             agent_id=state.id,
             kind=MessageKind.SYSTEM_TICK,
-            origin=SystemOrigin(subsystem="wake_hint"),
+            origin=SystemOrigin(subsystem=WAKE_HINT),
+            carries=[hint.origin for hint in hints],
             body=JsonBody(value={"wake_hints": to_plain(hints), "also_coalesced": state.coalesced_wake_hints}),
-            surface=DeliverySurface.RUNTIME_SYSTEM,
-            context=AdmissionContext.RUNTIME_OWNED,
+            surface=DeliverySurface.HTTP_CALLBACK_WAKE if outside else DeliverySurface.RUNTIME_SYSTEM,
+            context=AdmissionContext.EXTERNAL_TRIGGER_CAPABILITY if outside else AdmissionContext.RUNTIME_OWNED,
             priority=Priority.NEXT,
             metadata={"contentful": contentful, "reason": "; ".join(reasons)[:500]},
             source_refs=_hint_refs(hints),

@@ -22,8 +22,10 @@ from holon.core.conversation import (
     text_of,
     tool_uses,
 )
+from holon.core.errors import LimitMet
 from holon.core.event_kinds import (
     AssistantRoundRecorded,
+    LimitReached,
     OperatorInterjectionAdmitted,
     OutputContinued,
     ProviderRoundCompleted,
@@ -378,7 +380,12 @@ def _carry_out(tx: Tx, turn: Turn, state: AgentState, result: CallResult) -> tup
             changed.append(outcome.change(tx, state))
 
     if (refusal := tx.attempt(consequences)) is not None:
-        error = ToolError(kind=refusal.code, message=refusal.message, recovery_hint=refusal.hint)
+        error = ToolError(
+            kind=refusal.code, message=refusal.message, details=refusal.details or None, recovery_hint=refusal.hint
+        )
+        if isinstance(refusal, LimitMet):
+            met = LimitReached(limit=refusal.limit, value=refusal.value, advice=refusal.hint or "")
+            tx.emit(turn.agent_id, met, message_id=turn.message_id, turn_id=turn.id)
         told = receipt(result.call.name, error)
         return state, msgspec.structs.replace(result, content=told, summary=error.message, outcome=None, error=error)
     if outcome.sleep:

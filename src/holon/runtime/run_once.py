@@ -16,7 +16,7 @@ import msgspec
 
 from holon.core.agents import AgentState, AgentStatus, RegistryStatus
 from holon.core.codec import Input, dumps, loads, to_plain
-from holon.core.errors import AgentArchived, AgentExists, Conflict, InvalidInput, UnknownAgent
+from holon.core.errors import AgentArchived, AgentExists, Conflict, HolonError, InvalidInput, UnknownAgent
 from holon.core.event_kinds import MessageDropped
 from holon.core.events import EventEnvelope
 from holon.core.messages import (
@@ -31,7 +31,8 @@ from holon.core.tasks import TaskKind
 from holon.core.transitions import Transition
 from holon.core.values import Value
 from holon.providers.selection import ModelRef
-from holon.runtime.admission import KEY_CHARS, Admission, admit, check, require_agent
+from holon.runtime.admission import Admission, admit, check, require_agent
+from holon.runtime.archiving import archive
 from holon.runtime.host import Host
 from holon.runtime.run_results import FinalStatus, RunResult, RunTicket, RunWatch, is_held, result_of, work_of
 from holon.runtime.standing import held
@@ -88,12 +89,9 @@ async def begin_run(
     if key and (first := await host.store.read(key.ticket)):
         return Run(host, request, first, key, replayed=True)
     if request.workspace is not None:
-        anchors.detect(request.workspace)  # refused before an agent is made for it
-    agent_id = await _agent_for(host, request)
-    if request.workspace is not None:
-        await host.housing.enter(agent_id, Path(request.workspace), surface=SURFACE)
+        anchors.detect(request.workspace)
     admission = Admission(
-        agent_id=agent_id,
+        agent_id=request.agent_id,
         kind=MessageKind.OPERATOR_PROMPT,
         origin=OperatorOrigin(),
         body=TextBody(text=request.text),
@@ -102,7 +100,27 @@ async def begin_run(
         metadata=_metadata(request),
         private=True,
     )
-    check(admission, host.settings.limits)
+    check(admission, host.settings.limits)  # as much as can be refused is refused before an agent is made for it
+    agent_id = await _agent_for(host, request)
+    try:
+        if request.workspace is not None:
+            await host.housing.enter(agent_id, Path(request.workspace), surface=SURFACE)
+        ticket, replayed = await _admit_run(host, request, admission, agent_id, key)
+    except BaseException:  # a caller that goes away, too: then the message may be in already, and the agent keeps it
+        if request.agent_id is None:
+            with contextlib.suppress(HolonError):  # what was refused is told, not what comes of it
+                await asyncio.shield(_withdraw(host, agent_id))
+        raise
+    if ticket.agent_id != agent_id and request.agent_id is None:
+        await _withdraw(host, agent_id)  # the same request came twice at once, and the other one was faster
+    host.dispatcher.kick(ticket.agent_id)
+    return Run(host, request, ticket, key, replayed=replayed)
+
+
+async def _admit_run(
+    host: Host, request: RunRequest, admission: Admission, agent_id: str, key: _Key | None
+) -> tuple[RunTicket, bool]:
+    """The ticket, and whether it was there already."""
 
     def step(tx: Tx) -> tuple[RunTicket, bool]:
         if key and (first := key.ticket(tx)):
@@ -124,9 +142,18 @@ async def begin_run(
             key.keep(tx, ticket)
         return ticket, False
 
-    ticket, replayed = await host.store.write(step, at=Transition.MESSAGE_ADMIT)
-    host.dispatcher.kick(ticket.agent_id)
-    return Run(host, request, ticket, key, replayed=replayed)
+    return await host.store.write(step, at=Transition.MESSAGE_ADMIT)
+
+
+async def _withdraw(host: Host, agent_id: str) -> None:
+    """Archives the temporary agent of a run that did not come about: one that no message ever came for."""
+
+    def step(tx: Tx) -> None:
+        stored = agents.get(tx, agent_id)
+        if stored is not None and stored.counters.queue_seq == 0:
+            agents.save_state(tx, archive(tx, stored.state, "its run was refused"))
+
+    await host.store.write(step, at=Transition.AGENT_ARCHIVE)
 
 
 class Run:
@@ -251,7 +278,13 @@ class _Key(Value, frozen=True):
 
 def _check(request: RunRequest, key: str | None) -> None:
     if request.max_turns is not None and request.max_turns < 1:
-        raise InvalidInput("max_turns must be at least 1", field="max_turns")
+        raise InvalidInput(
+            "max_turns must be at least 1", hint="leave it out for a run without such an end", field="max_turns"
+        )
+    if request.agent_id == "":
+        raise InvalidInput(
+            "the agent's id is empty", hint="name an agent, or leave agent_id (--agent) out", field="agent_id"
+        )
     if request.model is not None:
         ModelRef.parse(request.model)
     if request.create_agent and request.agent_id is None:
@@ -266,8 +299,7 @@ def _check(request: RunRequest, key: str | None) -> None:
             hint="name an agent (--agent NAME) to leave tasks behind",
             field="wait_for_tasks",
         )
-    if key is not None and not 0 < len(key) <= KEY_CHARS:
-        raise InvalidInput(f"an idempotency key has 1 to {KEY_CHARS} characters", field="idempotency_key")
+    idempotency.check_key(key)
 
 
 def _metadata(request: RunRequest) -> dict[str, Any] | None:

@@ -262,7 +262,8 @@ def describe() -> list[SettingLine]:
 
 def set_value(home: Path, key: str, text: str) -> None:
     """Writes one key, if the settings are valid with it."""
-    _line(key)
+    if not text.strip() and _line(key).kind != "list":
+        raise InvalidSettings(f"{key} may not be empty", hint=f"'holon config unset {key}' brings its default back")
     found = read_file(home)
     value: Any = text
     if _line(key).kind in ("number", "list") or key.split(".")[0] in ("limits", "retention", "skills"):
@@ -271,6 +272,7 @@ def set_value(home: Path, key: str, text: str) -> None:
             if _line(key).kind == "list"
             else _scalar(key, text)
         )
+    _check_models(key, value)
     _write(home, {**found, key: value})
 
 
@@ -289,7 +291,9 @@ def _write(home: Path, values: dict[str, Any]) -> None:
     _struct(Limits, values, "limits", {})
     _struct(RetentionPolicy, values, "retention", {})
     _struct(ActivationBudget, values, "skills", {})
-    home.mkdir(parents=True, exist_ok=True)
+    from holon.store.homes import make_home  # only who writes needs it
+
+    make_home(home)
     path = home / "config.json"
     beside = path.with_suffix(".json.new")
     with open(beside, "w", encoding="utf-8") as file:
@@ -297,6 +301,15 @@ def _write(home: Path, values: dict[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(beside, path)
+
+
+def _check_models(key: str, value: Any) -> None:
+    """What names no model is refused here: every turn would fail of it later."""
+    if key in ("model.default", "model.fallbacks"):
+        from holon.providers.selection import ModelRef  # only who writes needs it
+
+        for ref in [value] if isinstance(value, str) else value:
+            ModelRef.parse(ref)
 
 
 def _line(key: str) -> SettingLine:
@@ -380,4 +393,4 @@ def _scalar(key: str, text: Any) -> Any:
 
 def _least(name: str) -> int:
     """The smallest value that makes sense: no turns of its own, or no money, is a wish; no rounds is a mistake."""
-    return 0 if name.startswith(("self_turn", "dollars_", "max_bytes", "enabled")) else 1
+    return 0 if name.startswith(("self_turn", "dollars_", "max_bytes", "output_bytes", "enabled")) else 1

@@ -86,6 +86,15 @@ def end_due_sleep(tx: Tx, job: TaskRecord, limits: Limits) -> None:
     )
 
 
+def cancel_sleep(tx: Tx, job: TaskRecord, reason: str) -> bool:
+    """Ends a rest before its time, once. Whoever does it says what wakes the agent, if anything has to."""
+    stored, current = agents.get(tx, job.agent_id), tasks.get(tx, job.id)
+    if stored is None or current is None or current.status.terminal:
+        return False
+    agents.save_state(tx, _end(tx, stored.state, current, TaskStatus.CANCELLED, reason))
+    return True
+
+
 def _end(tx: Tx, state: AgentState, job: TaskRecord, status: TaskStatus, reason: str) -> AgentState:
     tasks.save(tx, msgspec.structs.replace(job, status=status, updated_at=moment(tx.now_ms)))
     tx.emit(job.agent_id, TaskStatusUpdated(task_id=job.id, status=status, reason=reason))

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from holon.core.agents import AgentStatus, Visibility
 from holon.core.codec import Record, dumps
+from holon.core.errors import HolonError
 from holon.core.failures import RuntimeFailure
 from holon.core.limits import Limits
 from holon.runtime.settings import Settings
@@ -47,6 +48,12 @@ class RuntimeStatus(Record, frozen=True, kw_only=True, omit_defaults=False):
     database_bytes: int
     problem: str | None = None
     last_failure: RuntimeFailure | None = None
+
+
+def problem_words(problem: HolonError, waiting: int) -> str:
+    """What is wrong and what to do, and that whatever waits for it needs nothing more."""
+    who = {0: "", 1: "; 1 agent waits for it and goes on by itself"}
+    return f"{problem}{who.get(waiting, f'; {waiting} agents wait for it and go on by themselves')}"
 
 
 def activity(tx: Tx) -> Activity:

@@ -149,8 +149,8 @@ def tell_parent(tx: Tx, task: TaskRecord, limits: Limits) -> None:
         return
     still = [task_id for task_id in parent.state.active_task_ids if task_id != task.id]
     agents.save_state(tx, msgspec.structs.replace(parent.state, active_task_ids=still))
-    if parent.state.status is AgentStatus.STOPPED or parent.identity.status is RegistryStatus.ARCHIVED:
-        return
+    if parent.identity.status is RegistryStatus.ARCHIVED:
+        return  # nobody will ever read it; for one that is stopped it waits
     value: dict[str, Any] = {
         "task_id": task.id,
         "kind": task.kind,
@@ -180,11 +180,14 @@ def tell_parent(tx: Tx, task: TaskRecord, limits: Limits) -> None:
 
 
 def archive_orphans(tx: Tx) -> None:
-    """At a start: a child whose task is missing or over is archived. No step leaves one; a restored store may."""
+    """At a start: a child whose task is missing or over is archived. No step leaves one; a restored store may.
+    So is the agent of a run that came to its end before its prompt was in."""
     after = ""
     while page := agents.listing(tx, visibility=Visibility.PRIVATE, after=after):
         for child in page:
             if child.identity.ownership is not Ownership.PARENT_SUPERVISED:
+                if child.counters.queue_seq == 0:
+                    agents.save_state(tx, archive(tx, child.state, "its run never began"))
                 continue
             task = tasks.get(tx, child.identity.delegated_from_task_id or "")
             if task is None or task.status.terminal:

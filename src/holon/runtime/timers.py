@@ -25,6 +25,7 @@ from holon.core.timers import Timer, TimerStatus, next_fire_ms
 from holon.core.transitions import Transition
 from holon.runtime.admission import Admission, admit, require_agent
 from holon.store import Store, Tx, agents, idempotency, queue, timers
+from holon.store.idempotency import Answer
 
 MAX_MS = 10 * 365 * 24 * 3_600_000
 MIN_INTERVAL_MS = 100
@@ -42,15 +43,15 @@ class Timers:
 
     async def create(
         self, agent_id: str | None, request: TimerRequest, *, surface: str, idempotency_key: str | None = None
-    ) -> Timer:
+    ) -> Answer[Timer]:
         """A control-plane change: an audit event, no message."""
         target = agent_id or self._default
         _check(request)
-        timer = await self._store.write(
+        answer = await self._store.write(
             lambda tx: _create(tx, target, request, idempotency_key), at=Transition.TIMER_CREATE
         )
         self._changed()
-        return timer
+        return answer
 
     async def cancel(self, agent_id: str | None, timer_id: str, *, surface: str) -> Timer:
         target = agent_id or self._default
@@ -119,11 +120,11 @@ def _fire(tx: Tx, timer: Timer, limits: Limits) -> bool:
     return bool(queued)
 
 
-def _create(tx: Tx, agent_id: str, request: TimerRequest, key: str | None) -> Timer:
+def _create(tx: Tx, agent_id: str, request: TimerRequest, key: str | None) -> Answer[Timer]:
     require_agent(tx, agent_id, private=True)
     print_ = idempotency.fingerprint(request)
     if key and (first := idempotency.seen(tx, f"timer/{agent_id}", key, print_)):
-        return loads(first, Timer)
+        return Answer(loads(first, Timer), replayed=True)
     fire_at = tx.now_ms + request.duration_ms
     timer = Timer(
         id=new_id("timer", tx.now_ms),
@@ -144,7 +145,7 @@ def _create(tx: Tx, agent_id: str, request: TimerRequest, key: str | None) -> Ti
     )
     if key:
         idempotency.remember(tx, f"timer/{agent_id}", key, print_, dumps(timer))
-    return timer
+    return Answer(timer)
 
 
 def _cancel(tx: Tx, agent_id: str, timer_id: str) -> Timer:
@@ -171,8 +172,16 @@ def _cancel(tx: Tx, agent_id: str, timer_id: str) -> Timer:
 
 def _check(request: TimerRequest) -> None:
     if not 0 < request.duration_ms <= MAX_MS:
-        raise InvalidInput("duration_ms must be between 1 ms and 10 years", field="duration_ms")
+        raise InvalidInput(
+            "duration_ms must be between 1 ms and 10 years",
+            hint="write how many milliseconds from now, like 60000 for a minute",
+            field="duration_ms",
+        )
     if request.interval_ms is not None and not MIN_INTERVAL_MS <= request.interval_ms <= MAX_MS:
-        raise InvalidInput(f"interval_ms must be between {MIN_INTERVAL_MS} ms and 10 years", field="interval_ms")
+        raise InvalidInput(
+            f"interval_ms must be between {MIN_INTERVAL_MS} ms and 10 years",
+            hint="write how many milliseconds lie between two fires, or leave it out for one fire",
+            field="interval_ms",
+        )
     if request.summary is not None and len(request.summary) > 2_000:
-        raise InvalidInput("summary has at most 2,000 characters", field="summary")
+        raise InvalidInput("summary has at most 2,000 characters", hint="say it shorter", field="summary")

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -24,6 +24,7 @@ from holon.core.event_kinds import CallbackDelivered, TriggerCreated, TriggerRev
 from holon.core.ids import new_id
 from holon.core.limits import Limits
 from holon.core.messages import JsonBody, MessageBody, TextBody
+from holon.core.nesting import is_flat_enough
 from holon.core.transitions import Transition
 from holon.core.triggers import (
     ExternalTrigger,
@@ -39,8 +40,6 @@ from holon.runtime.waking import submit_hint
 from holon.store import Store, Tx, agents, triggers
 
 DescriptorMode = Literal["wake_hint", "enqueue_message"]
-#: Lists and objects inside each other. Deeper JSON could be stored and not be read again, so it is kept as text.
-NESTING = 64
 _TOKEN = re.compile(r"cb_([0-9a-z]{22})_([0-9a-f]{64})")
 
 
@@ -103,7 +102,9 @@ class Triggers:
         """A new URL; the old one is refused from now on. With `ttl_ms` it expires by itself."""
         target = agent_id or self._default
         if ttl_ms is not None and ttl_ms < 1:
-            raise InvalidInput("ttl_ms must be positive", field="ttl_ms")
+            raise InvalidInput(
+                "ttl_ms must be positive", hint="leave it out for a URL that does not expire", field="ttl_ms"
+            )
 
         def step(tx: Tx) -> ExternalTrigger:
             require_agent(tx, target)
@@ -311,7 +312,7 @@ def _body(delivery: Delivery) -> MessageBody | None:
     if "json" in (delivery.content_type or ""):
         try:
             value = msgspec.json.decode(delivery.payload)
-            if _depth_within(value, NESTING):
+            if is_flat_enough(value):  # else it is kept as text
                 return JsonBody(value=value)
         except (msgspec.DecodeError, RecursionError):
             pass
@@ -319,15 +320,3 @@ def _body(delivery: Delivery) -> MessageBody | None:
         return TextBody(text=delivery.payload.decode())
     except UnicodeDecodeError:
         return TextBody(text=f"({len(delivery.payload)} bytes of {delivery.content_type or 'unknown content'})")
-
-
-def _depth_within(value: Any, levels: int) -> bool:
-    """Walks without recursion: what is too deep must not hurt here either."""
-    level = [value]
-    for _ in range(levels):
-        level = [child for item in level for child in _children(item)]
-    return not any(isinstance(item, dict | list) for item in level)
-
-
-def _children(item: Any) -> list[Any]:
-    return list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []

@@ -34,6 +34,7 @@ from holon.providers.contract import ProviderRequest, RoundFailed
 from holon.providers.failures import artifact_of
 from holon.providers.models import ModelTable
 from holon.providers.selection import Providers
+from holon.runtime.outages import Outages
 from holon.runtime.prompting import Prompt, Sent, build_request, drifted, note_drift, sent_of
 from holon.runtime.rounds import Booking, CallResult, RoundTimes, Step, record_answer, record_results
 from holon.runtime.settling import fail, settle
@@ -41,11 +42,11 @@ from holon.runtime.windows import Windows
 from holon.store import Store, Tx, agents
 from holon.tools.envelope import TRUNCATED, ToolError, ToolFailure, receipt
 from holon.tools.registry import CallContext, ToolRegistry
+from holon.workspaces.names import printable
 
 log = logging.getLogger("holon.turn")
 
 T = TypeVar("T")
-DISK_RETRY_S = 1.0
 MAX_OUTPUT_TOKENS = 8_192
 
 
@@ -104,9 +105,11 @@ class TurnDriver:
         models: ModelTable,
         limits: Limits,
         fallbacks: list[str],
+        outages: Outages,
     ) -> None:
         self._store, self._providers, self._registry = store, providers, registry
         self._windows, self._models, self._limits, self._fallbacks = windows, models, limits, fallbacks
+        self._outages = outages
 
     def prepare(self, live: LiveTurn) -> None:
         """Makes the request of the turn's next round. It is sent when what it was made from is on disk."""
@@ -144,7 +147,7 @@ class TurnDriver:
         assert live.next_round is not None
         (card, request, sent, candidates, build_ms), live.next_round = live.next_round, None
         if drifted(live.prompt):
-            await self._commit(lambda tx: note_drift(tx, live.turn, live.prompt, card), Transition.AUDIT)
+            await self._commit(live, lambda tx: note_drift(tx, live.turn, live.prompt, card), Transition.AUDIT)
         started_ms, started = self._store.clock.now_ms(), time.perf_counter()
         live.doing = f"waiting for {live.turn.model}, round {live.turn.round}"
         outcome: RoundOutcome | None = await self._outside(
@@ -169,6 +172,7 @@ class TurnDriver:
         winner = outcome.timeline.winning_model_ref or live.turn.model
         booking = Booking(card if winner == live.turn.model else self._models.card(winner), sent)
         step = await self._commit(
+            live,
             lambda tx: record_answer(tx, live.turn, outcome, times, booking, self._registry, self._limits),
             Transition.TURN_ROUND if calls else Transition.TURN_SETTLE,
         )
@@ -184,7 +188,7 @@ class TurnDriver:
         if results is None:
             return
         step = await self._commit(
-            lambda tx: record_results(tx, live.turn, results, self._registry, self._limits), Transition.TOOL_DONE
+            live, lambda tx: record_results(tx, live.turn, results, self._registry, self._limits), Transition.TOOL_DONE
         )
         self._advance(live, step)
         for result in results:
@@ -209,12 +213,18 @@ class TurnDriver:
             return self._failed_call(call, failure.error, began)
         except HolonError as refused:
             error = ToolError(
-                kind=refused.code, message=refused.message, details=refused.details or None, recovery_hint=refused.hint
+                kind=refused.code,
+                message=refused.message,
+                details=refused.details or None,
+                recovery_hint=refused.hint,
+                retryable=refused.status == 503,
             )
             return self._failed_call(call, error, began)
         except Exception as error:
             log.exception("tool %s failed", call.name)
-            unexpected = ToolError(kind="tool_execution_failed", message=f"{type(error).__name__}: {error}"[:500])
+            unexpected = ToolError(
+                kind="tool_execution_failed", message=printable(f"{type(error).__name__}: {error}"[:500])
+            )
             return self._failed_call(call, unexpected, began)
         return CallResult(call, outcome.content, outcome.summary, (time.perf_counter() - began) * 1000, outcome)
 
@@ -226,12 +236,15 @@ class TurnDriver:
         """Waits for something outside the store. `None` if the operator aborted it meanwhile."""
         live.current = asyncio.current_task()
         assert live.current is not None
+        waited = asyncio.ensure_future(work)
         try:
-            return await work
+            return await waited
         except asyncio.CancelledError:
             if not live.aborted_current or live.current.uncancel() > 0:  # it is the process that ends
                 raise
-            return None
+            # What was over at that very moment is written down: its consequences must not be lost.
+            over = waited.done() and not waited.cancelled() and waited.exception() is None
+            return waited.result() if over else None
         finally:
             live.current, live.aborted_current = None, False
 
@@ -241,26 +254,29 @@ class TurnDriver:
             assert stored is not None
             settle(tx, stored.state, live.turn, self._limits, aborted="aborted by the operator")
 
-        await self._commit(end, Transition.TURN_FAIL)
+        await self._commit(live, end, Transition.TURN_FAIL)
         live.turn = msgspec.structs.replace(live.turn, phase=TurnPhase.TERMINAL)
 
     async def _fail(self, live: LiveTurn, artifact: FailureArtifact, error: RoundFailed | None = None) -> None:
         timeline = to_plain(error.timeline) if error else None
         usage = error.timeline.aggregated_token_usage if error else None
         await self._commit(
+            live,
             lambda tx: fail(tx, live.turn, artifact, self._limits, timeline=timeline, usage=usage),
             Transition.TURN_FAIL,
         )
         live.turn = msgspec.structs.replace(live.turn, phase=TurnPhase.TERMINAL)
 
-    async def _commit(self, fn: Callable[[Tx], T], at: Transition) -> T:
+    async def _commit(self, live: LiveTurn, fn: Callable[[Tx], T], at: Transition) -> T:
         """What happened outside must not be lost to a full disk: it is written as soon as the disk takes it."""
         while True:
             try:
-                return await self._store.write(fn, at=at)
+                written = await self._store.write(fn, at=at)
+                self._outages.over(live.turn.id)
+                return written
             except StoreUnavailable as error:
-                log.warning("%s; trying again in %s s", error, DISK_RETRY_S)
-                await asyncio.sleep(DISK_RETRY_S)
+                live.doing = "waiting for the disk, which takes no writes"
+                await self._outages.wait(live.turn.id, error)
 
     def _advance(self, live: LiveTurn, step: Step) -> None:
         live.turn, live.begun, live.used = step.turn, step.begun, live.used + step.used

@@ -35,6 +35,7 @@ from holon.runtime.guiding import Guiding
 from holon.runtime.housing import Housing
 from holon.runtime.latency import TurnLatency, latencies
 from holon.runtime.modelling import model_state
+from holon.runtime.outages import Outages
 from holon.runtime.posture import PostureFacts, lifecycle_hint, scheduling_posture
 from holon.runtime.settings import Settings
 from holon.runtime.standing import read_closure
@@ -96,8 +97,9 @@ class MessageStatus(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Views:
-    def __init__(self, store: Store, settings: Settings, guiding: Guiding, housing: Housing) -> None:
+    def __init__(self, store: Store, settings: Settings, guiding: Guiding, housing: Housing, outages: Outages) -> None:
         self._store, self._settings, self._guiding, self._housing = store, settings, guiding, housing
+        self._outages = outages
 
     async def agents(self) -> list[AgentListEntry]:
         """Public agents, a line each."""
@@ -165,7 +167,7 @@ class Views:
             identity=identity,
             agent=state,
             mode="awake" if state.status.awake else "asleep",
-            scheduling_posture=_posture(stored, closure),
+            scheduling_posture=self._posture(stored, closure),
             lifecycle=lifecycle_hint(identity.agent_id, state.status),
             closure=closure,
             model=model_state(state, self._settings),
@@ -188,7 +190,7 @@ class Views:
         return AgentListEntry(
             identity=stored.identity,
             status=stored.state.status,
-            scheduling_posture=_posture(stored, closure),
+            scheduling_posture=self._posture(stored, closure),
             lifecycle=lifecycle_hint(stored.identity.agent_id, stored.state.status),
             pending=stored.state.pending,
             current_run_id=stored.state.current_run_id,
@@ -196,6 +198,20 @@ class Views:
             model=model_state(stored.state, self._settings),
             active_workspace_id=stored.state.active_workspace_id,
         )
+
+    def _posture(self, stored: StoredAgent, closure: ClosureDecision) -> PostureView:
+        posture = scheduling_posture(
+            PostureFacts(
+                registry=stored.identity.status,
+                status=stored.state.status,
+                closure=closure,
+                queued=stored.counters.pending,
+                run_id=stored.state.current_run_id,
+            )
+        )
+        if (problem := self._outages.problem) is None:
+            return posture
+        return msgspec.structs.replace(posture, reason=f"{posture.reason}; {problem}")
 
     def _snapshot(self, tx: Tx, stored: StoredAgent) -> AgentStateSnapshot:
         agent_id, summary = stored.identity.agent_id, self._summary(tx, stored)
@@ -269,18 +285,6 @@ def _children(tx: Tx, agent_id: str) -> list[ChildSummary]:
         for child in agents.children(tx, agent_id)
         if child.identity.status is RegistryStatus.ACTIVE
     ]
-
-
-def _posture(stored: StoredAgent, closure: ClosureDecision) -> PostureView:
-    return scheduling_posture(
-        PostureFacts(
-            registry=stored.identity.status,
-            status=stored.state.status,
-            closure=closure,
-            queued=stored.counters.pending,
-            run_id=stored.state.current_run_id,
-        )
-    )
 
 
 def _check_limit(limit: int) -> None:

@@ -12,6 +12,7 @@ from holon.core.codec import Input, Record
 from holon.core.event_kinds import WakeHintStored, WakeRequested
 from holon.core.ids import new_id
 from holon.core.limits import Limits
+from holon.core.messages import MessageBody
 from holon.core.transitions import Transition
 from holon.core.triggers import HintDisposition, WakeHint
 from holon.runtime.admission import check_boundary, require_agent
@@ -43,22 +44,36 @@ class Waking:
         def step(tx: Tx) -> HintDisposition:
             stored = require_agent(tx, target)
             check_boundary(stored)
-            hint = WakeHint(
-                id=new_id("hint", tx.now_ms),
-                agent_id=target,
-                created_at=moment(tx.now_ms),
-                reason=request.reason,
-                source=request.source,
-                correlation_id=request.correlation_id,
-                causation_id=request.causation_id,
-            )
-            disposition = submit_hint(tx, stored, hint, self._limits)
-            tx.emit(target, WakeRequested(reason=request.reason, surface=surface, disposition=disposition))
-            return disposition
+            return wake(tx, stored, request, self._limits, surface=surface)
 
         disposition = await self._store.write(step, at=Transition.WAKE_HINT)
         self._kick(target)
         return WakeOutcome(agent_id=target, disposition=disposition)
+
+
+def wake(
+    tx: Tx,
+    stored: StoredAgent,
+    request: WakeRequest,
+    limits: Limits,
+    *,
+    surface: str,
+    body: MessageBody | None = None,
+) -> HintDisposition:
+    """Inside a transaction: the hint, and on record who asked for it. With a body there is something to think about."""
+    hint = WakeHint(
+        id=new_id("hint", tx.now_ms),
+        agent_id=stored.identity.agent_id,
+        created_at=moment(tx.now_ms),
+        reason=request.reason,
+        source=request.source,
+        correlation_id=request.correlation_id,
+        causation_id=request.causation_id,
+        body=body,
+    )
+    disposition = submit_hint(tx, stored, hint, limits)
+    tx.emit(hint.agent_id, WakeRequested(reason=request.reason, surface=surface, disposition=disposition))
+    return disposition
 
 
 def submit_hint(tx: Tx, stored: StoredAgent, hint: WakeHint, limits: Limits) -> HintDisposition:

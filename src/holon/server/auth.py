@@ -49,6 +49,8 @@ class Caller(Record, frozen=True, kw_only=True):
     way: Way
     #: Showed a valid token, or is on the local socket.
     authenticated: bool
+    #: Was let in because of its token, and only for as long as that is one.
+    by_token: bool = False
     #: What a local client says that it is (`X-Holon-Surface`); nobody else is asked.
     surface: str | None = None
 
@@ -88,21 +90,25 @@ class Door:
             for message in problems.raw_answer(problems.of_error(error)):
                 await send(message)
             return
-        scope.setdefault("state", {})["caller"] = caller
+        state = scope.setdefault("state", {})
+        state["caller"] = caller
+        state["welcome"] = lambda: not caller.by_token or self._knows(_token(headers))
         await self._app(scope, receive, send)
 
     def _admit(self, method: str, path: str, headers: dict[bytes, str]) -> Caller:
         if self._way is Way.LOCAL_SOCKET:
             return Caller(way=self._way, authenticated=True, surface=headers.get(b"x-holon-surface"))
-        scheme, _, token = headers.get(b"authorization", "").partition(" ")
-        known = scheme.lower() == "bearer" and self._knows(token.strip())
+        known = self._knows(_token(headers))
         if self._settings.control_auth_mode == "disabled":
             _refuse_other_sites(headers)
-        elif not known and not is_open(method, path):
-            raise _refusal(presented=bool(token))
-        return Caller(way=self._way, authenticated=known)
+            return Caller(way=self._way, authenticated=known)
+        if not known and not is_open(method, path):
+            raise _refusal(presented=" " in headers.get(b"authorization", ""))
+        return Caller(way=self._way, authenticated=known, by_token=known)
 
     def _knows(self, token: str) -> bool:
+        if not token:
+            return False
         own = self._settings.control_token
         is_own = bool(own) and hmac.compare_digest(tokens.digest(token), tokens.digest(own or ""))
         try:
@@ -118,6 +124,12 @@ def caller_of(request: ASGIConnection[Any, Any, Any, Any]) -> Caller:
     if not isinstance(caller, Caller):
         raise Unauthorized("the app has no door", hint="serve it through holon.server.serving")
     return caller
+
+
+def welcome(request: ASGIConnection[Any, Any, Any, Any]) -> Callable[[], bool]:
+    """Whether the caller would still be let in: what lasts asks again, because a token can be revoked meanwhile."""
+    still: Callable[[], bool] = request.scope["state"]["welcome"]
+    return still
 
 
 def is_open(method: str, path: str) -> bool:
@@ -154,6 +166,11 @@ def _refuse_other_sites(headers: dict[bytes, str]) -> None:
             "without authentication only programs on this machine are answered",
             hint="ask for 127.0.0.1 or localhost, or set http.auth to auto and send a token",
         )
+
+
+def _token(headers: dict[bytes, str]) -> str:
+    scheme, _, token = headers.get(b"authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _host_of(url: str) -> str:

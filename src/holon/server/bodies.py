@@ -11,9 +11,7 @@ from litestar import Request
 from holon.core.codec import Input, InvalidJson, InvalidShape
 from holon.core.errors import InvalidInput
 from holon.core.messages import JsonBody, TextBody
-
-#: Lists and objects inside each other. Stored messages are read again from deeper in the program than this.
-NESTING = 64
+from holon.core.nesting import NESTING, is_flat_enough
 
 _UNKNOWN_FIELD = re.compile(r"unknown field `(?P<field>[^`]*)`")
 _MISSING_FIELD = re.compile(r"missing required field `(?P<field>[^`]*)`")
@@ -35,7 +33,7 @@ def decode(raw: bytes, type_: Any) -> Any:
     """The body as `type_`, or the error that says where it is wrong."""
     try:
         if raw.count(b"[") + raw.count(b"{") > NESTING:
-            _check_nesting(msgspec.json.decode(raw))
+            _check_nesting(raw)
         return msgspec.json.decode(raw, type=type_)
     except InvalidShape as error:
         raise _misshapen(str(error), type_) from error
@@ -88,19 +86,8 @@ def _choices(type_: Any, field: str) -> list[str]:
     return []
 
 
-def _check_nesting(value: Any) -> None:
-    """Walks without recursion: what is being refused must not hurt here either."""
-    level: list[Any] = [value]
-    for _ in range(NESTING + 1):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return
-    if any(isinstance(item, dict | list) for item in level):
+def _check_nesting(raw: bytes) -> None:
+    if not is_flat_enough(msgspec.json.decode(raw)):
         raise _too_deep()
 
 

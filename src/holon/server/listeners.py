@@ -30,6 +30,21 @@ def local_socket(path: Path) -> socket.socket:
     return listener
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file this is, whatever takes its name later."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def remove(path: Path, bound: tuple[int, int] | None) -> None:
+    """Takes away the socket file that was bound, and no other: a successor may have put its own in this place."""
+    if bound is not None and identity(path) == bound:
+        path.unlink(missing_ok=True)
+
+
 def tcp_socket(host: str, port: int) -> socket.socket:
     """A bound TCP socket; port 0 takes a free one."""
     try:

@@ -10,8 +10,9 @@ from litestar.openapi import ResponseSpec
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from holon.core.codec import Record
-from holon.runtime.admission import KEY_CHARS
+from holon.runtime.admission import Admitted
 from holon.runtime.host import Host
+from holon.store.idempotency import KEY_CHARS, Answer
 
 T = TypeVar("T")
 
@@ -52,13 +53,18 @@ class Accepted(Record, frozen=True, kw_only=True, omit_defaults=False):
     ok: bool = True
 
 
+def accepted(admitted: Admitted) -> Answer[Accepted]:
+    answer = Accepted(agent_id=admitted.agent_id, message_id=admitted.message_id)
+    return Answer(answer, replayed=admitted.duplicate)
+
+
 def replays(content: type) -> dict[int, ResponseSpec]:
     """The answer to a repeated request, for the document."""
     return {200: ResponseSpec(content, description="The first answer again: `Idempotency-Replayed` is `true`.")}
 
 
-def replayable(content: T, *, status: int, replayed: bool) -> Response[T]:
+def replayable(answer: Answer[T], *, status: int) -> Response[T]:
     """`status` for the first answer; 200 and a header for the same answer given again."""
-    if replayed:
-        return Response(content, status_code=200, headers={"idempotency-replayed": "true"})
-    return Response(content, status_code=status)
+    if answer.replayed:
+        return Response(answer.value, status_code=200, headers={"idempotency-replayed": "true"})
+    return Response(answer.value, status_code=status)

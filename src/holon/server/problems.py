@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, InternalServerException, ValidationException
+from litestar.params import HeaderParameter
 
 from holon.core.codec import Record, dumps
 from holon.core.errors import HolonError, InvalidInput
@@ -61,23 +63,27 @@ def of_error(error: HolonError) -> Problem:
     )
 
 
-def of_framework(error: HTTPException) -> Problem:
-    """What Litestar refuses by itself: no such route or method, a parameter of another shape, too long a body."""
+def of_framework(error: HTTPException, names: Mapping[str, str] | None = None) -> Problem:
+    """What Litestar refuses by itself: no such route or method, a parameter of another shape, too long a body.
+
+    `names` says how callers know the handler's parameters, where that is another word.
+    """
     status = error.status_code
-    detail, field = DETAILS.get(status) or error.detail or HTTPStatus(status).phrase, None
-    if isinstance(error, ValidationException) and isinstance(error.extra, list) and error.extra:
-        first: dict[str, Any] = error.extra[0]
-        field = first.get("key")
-        detail = f"{field}: {first['message']}" if field else first["message"]
+    detail, field, hint = DETAILS.get(status) or error.detail or HTTPStatus(status).phrase, None, HINTS.get(status)
+    if isinstance(error, ValidationException):
+        hint = "GET /openapi.json shows the parameters of this request"
+        if isinstance(error.extra, list) and error.extra:
+            first: dict[str, Any] = error.extra[0]
+            field = (names or {}).get(first.get("key", ""), first.get("key"))
+            detail = f"{field}: {first['message']}" if field else first["message"]
         if field == "data":
-            detail, field = "the request has no body", None
-    return _problem(
-        status=status,
-        code=CODES.get(status, f"http_{status}"),
-        detail=detail,
-        hint=HINTS.get(status),
-        field=field,
-    )
+            detail, field, hint = "the request has no body", None, "GET /openapi.json shows what it takes"
+    return _problem(status=status, code=CODES.get(status, f"http_{status}"), detail=detail, hint=hint, field=field)
+
+
+def of_connection(status: int, code: str, detail: str, *, hint: str) -> Problem:
+    """What is refused before there is a request to answer."""
+    return _problem(status=status, code=code, detail=detail, hint=hint)
 
 
 def of_accident(error: Exception) -> Problem:
@@ -88,7 +94,7 @@ def of_accident(error: Exception) -> Problem:
         status=500,
         code="internal_error",
         detail="the server made a mistake; the request may or may not have had an effect",
-        hint=f"look for {error_id} in the server's log ('holon daemon logs')",
+        hint=f"look for {error_id} in the server's log: it is what 'holon serve' writes to its standard error",
         error_id=error_id,
     )
 
@@ -124,12 +130,13 @@ def _on_holon_error(_: Request[Any, Any, Any], error: HolonError) -> Response[by
     return answer(of_error(error))
 
 
-def _on_framework_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+def _on_framework_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     if isinstance(error, InternalServerException) and "disconnected" in error.detail:
-        return answer(of_error(InvalidInput("the request ended before its body did")))  # nobody is there to read this
+        gone = InvalidInput("the request ended before its body did", hint="send it again")
+        return answer(of_error(gone))  # nobody is there to read this
     if error.status_code >= 500:
         return answer(of_accident(error))
-    return answer(of_framework(error), headers=dict(error.headers or {}))
+    return answer(of_framework(error, _header_names(request)), headers=dict(error.headers or {}))
 
 
 def _on_accident(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -142,6 +149,14 @@ HANDLERS: dict[Any, Any] = {
     HTTPException: _on_framework_error,
     Exception: _on_accident,
 }
+
+
+def _header_names(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """Handlers know headers by other names than callers do. Where no route was found, there is no handler."""
+    handler = request.scope.get("route_handler")
+    parameters = handler.parsed_fn_signature.parameters if handler is not None else {}
+    kinds = {name: parameter.kwarg_definition for name, parameter in parameters.items()}
+    return {name: kind.name for name, kind in kinds.items() if isinstance(kind, HeaderParameter) and kind.name}
 
 
 def _problem(*, status: int, code: str, **words: Any) -> Problem:

@@ -23,6 +23,7 @@ from holon.runtime.host import Host
 from holon.runtime.settings import Settings
 from holon.server import auth, listeners
 from holon.server.app import create_app
+from holon.server.connections import BACKLOG, Bounds, Crowd, protocol
 
 log = logging.getLogger("holon.server")
 
@@ -40,17 +41,21 @@ class Announcement(Record, frozen=True, kw_only=True):
     version: str
 
 
-async def serve(host: Host, *, on_ready: Callable[[Announcement], None] | None = None) -> None:
+async def serve(
+    host: Host, *, on_ready: Callable[[Announcement], None] | None = None, bounds: Bounds | None = None
+) -> None:
     """Serves until somebody asks for the end: by signal, by the shutdown route, or through the host."""
     settings = host.settings
     auth.check_settings(settings)
+    bounds = bounds or Bounds()
     local, tcp = _listen(settings)
+    door = listeners.identity(settings.socket_path)
     try:
         host.http_addr = listeners.address_of(tcp)
         app = create_app(host)
         servers = [
-            _server(auth.Door(app, auth.Way.LOCAL_SOCKET, settings), local),
-            _server(auth.Door(app, auth.Way.TCP, settings), tcp),
+            _server(auth.Door(app, auth.Way.LOCAL_SOCKET, settings), local, bounds, Crowd(None)),
+            _server(auth.Door(app, auth.Way.TCP, settings), tcp, bounds, Crowd(bounds.most())),
         ]
         running = [asyncio.create_task(server.serve(sockets=[server.listener])) for server in servers]
         with _signals(host, servers):
@@ -67,7 +72,7 @@ async def serve(host: Host, *, on_ready: Callable[[Announcement], None] | None =
     finally:
         local.close()
         tcp.close()
-        settings.socket_path.unlink(missing_ok=True)
+        listeners.remove(settings.socket_path, door)
 
 
 def read_announcement(home: Path) -> Announcement | None:
@@ -104,15 +109,16 @@ class _Server(uvicorn.Server):
                     await self._end.wait()
 
 
-def _server(app: auth.Door, listener: socket.socket) -> _Server:
+def _server(app: auth.Door, listener: socket.socket, bounds: Bounds, crowd: Crowd) -> _Server:
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=protocol(bounds, crowd),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        backlog=BACKLOG,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
     return _Server(config, listener)
@@ -194,7 +200,9 @@ def _announced(host: Host) -> Iterator[Announcement]:
     try:
         yield announcement
     finally:
-        path.unlink(missing_ok=True)
+        # A successor that took the home over has written its own.
+        if read_announcement(host.settings.home) == announcement:
+            path.unlink(missing_ok=True)
 
 
 def _announcement_path(home: Path) -> Path:

@@ -22,6 +22,7 @@ HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 RETRY_MS = 1000
 HEARTBEAT = b": heartbeat\n\n"
 FAREWELL = b": the runtime shuts down\n\n"
+REVOKED = b": the token was revoked, so this stream ends\n\n"
 
 
 def frame(event: EventEnvelope) -> bytes:
@@ -39,9 +40,13 @@ async def stream(
     *,
     heartbeat_ms: int,
     closing: asyncio.Event,
+    welcome: Callable[[], bool],
     render: Callable[[T], bytes],
 ) -> AsyncIterator[bytes]:
-    """The events as they come, a heartbeat in every silence, and an end as soon as the runtime closes."""
+    """The events as they come, a heartbeat in every silence, and an end as soon as the runtime closes.
+
+    Each time that there is something to send, the reader must still be `welcome`.
+    """
     yield f"retry: {RETRY_MS}\n\n".encode()
     end = asyncio.ensure_future(closing.wait())
     upcoming = asyncio.ensure_future(anext(events))
@@ -50,6 +55,9 @@ async def stream(
             await asyncio.wait({upcoming, end}, timeout=heartbeat_ms / 1000, return_when="FIRST_COMPLETED")
             if end.done():
                 yield FAREWELL
+                return
+            if not welcome():
+                yield REVOKED
                 return
             if upcoming.done():
                 event = upcoming.result()

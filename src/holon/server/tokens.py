@@ -123,7 +123,9 @@ def _write(home: Path, records: list[TokenRecord]) -> None:
 @contextmanager
 def _locked(home: Path) -> Iterator[None]:
     """One writer at a time, also across processes."""
-    home.mkdir(parents=True, exist_ok=True)
+    from holon.store.homes import make_home  # only who writes needs it
+
+    make_home(home)
     descriptor = os.open(home / "tokens.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -102,6 +103,16 @@ def children(tx: Tx, parent_agent_id: str) -> list[StoredAgent]:
     return [_read(tx, row) for row in tx.all(_COLUMNS + " WHERE a.parent_agent_id = ? ORDER BY a.id", parent_agent_id)]
 
 
+def depth(tx: Tx, agent_id: str, most: int) -> int:
+    """How many agents stand above this one, each the supervisor of the next; nobody looks further than `most`."""
+    for found in range(most):
+        row = tx.one("SELECT parent_agent_id FROM agents WHERE id = ?", agent_id)
+        if row is None or row[0] is None:
+            return found
+        agent_id = row[0]
+    return most
+
+
 def save_state(tx: Tx, state: AgentState) -> None:
     """Writes the whole state. `pending` is counted beside it and filled in when it is read."""
     tx.kept.pop(state.id, None)
@@ -124,6 +135,15 @@ def save_identity(tx: Tx, identity: AgentIdentity) -> None:
         dumps(identity),
         identity.agent_id,
     )
+
+
+def working_in(tx: Tx, execution_root: str) -> list[str]:
+    """The active agents that have entered this folder. Reads all of them: for a person's question, not for an event."""
+    wanted = re.sub(r"([%_\\])", r"\\\1", f'"execution_root":{dumps(execution_root)}')
+    rows = tx.all(
+        "SELECT id FROM agents WHERE registry_status = 'active' AND state LIKE ? ESCAPE '\\' ORDER BY id", f"%{wanted}%"
+    )
+    return [row[0] for row in rows]
 
 
 def ids_in_status(tx: Tx, statuses: list[AgentStatus]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holon.core.clock import Clock, SystemClock
-from holon.core.errors import HomeUnusable
+from holon.core.errors import HolonError, HomeUnusable
 from holon.core.transitions import Transition
 from holon.store import schema, sqlite
 from holon.store.faults import FaultPlan
@@ -90,6 +91,23 @@ class Store:
         if self._closed:
             raise closed()
         return self._read(fn)
+
+    @property
+    def trouble(self) -> HolonError | None:
+        """Why the disk did not take the last write that there was; nothing once it has taken one."""
+        return self._writer.trouble
+
+    async def try_again(self) -> None:
+        """Writes what is there already, to see whether the disk takes writes again where nobody else has any. It is no
+        step of anything and has no name: before and behind it everything is the same."""
+        await self.write(lambda tx: tx.run("UPDATE schema_migrations SET version = version"))
+
+    def room(self) -> int:
+        """Free blocks on the disk: not how much fits, but whether there is more than there was."""
+        try:
+            return os.statvfs(self.path.parent).f_bfree
+        except OSError:
+            return 0
 
     def fence_with(self, name: str, fence: int) -> None:
         self._writer.fence_with(name, fence)

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from holon.core.errors import IdempotencyMismatch
+from holon.core.errors import IdempotencyMismatch, InvalidInput
 from holon.store.transaction import Tx
 
+T = TypeVar("T")
+
 KEY_CHARS = 255
+
+
+class Answer(NamedTuple, Generic[T]):
+    """What a request led to, and whether that was before: known from its transaction, never from a clock."""
+
+    value: T
+    replayed: bool = False
+
+
+def check_key(key: str | None) -> None:
+    if key is not None and not 0 < len(key) <= KEY_CHARS:
+        raise InvalidInput(
+            f"an idempotency key has 1 to {KEY_CHARS} characters",
+            hint="take a short key of your own for each request, or leave it out",
+            field="Idempotency-Key",
+        )
 
 
 def fingerprint(request: Any) -> str:

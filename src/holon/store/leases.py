@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from holon.core.errors import HomeBusy, HomeUnusable
+from holon.store.homes import make_home
 from holon.store.transaction import Tx
 
 HOME = "home"
@@ -37,7 +38,8 @@ class HomeLock:
         """
         deadline = time.monotonic() + NEWBORN_S
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_home(self.path.parent.parent)
+            self.path.parent.mkdir(exist_ok=True)
             file = open(self.path, "a+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held until release
         except OSError as error:
             raise HomeUnusable(

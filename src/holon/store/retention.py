@@ -29,7 +29,8 @@ DAY_MS = 86_400_000
 BATCH_ROWS = 500
 
 #: All but the folders, which are not in the store.
-STORED = tuple(family for family in RetentionFamily if family is not RetentionFamily.HOMES)
+FOLDERS = (RetentionFamily.HOMES, RetentionFamily.OUTPUTS)
+STORED = tuple(family for family in RetentionFamily if family not in FOLDERS)
 
 #: Clears away what temporary agents that go have outside the store; which of them have nothing there any more.
 Clearing = Callable[[list[str]], Awaitable[list[str]]]

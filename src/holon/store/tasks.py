@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from holon.core.clock import to_ms
+from collections.abc import Iterable
+
+import msgspec
+
+from holon.core.clock import iso, to_ms
 from holon.core.codec import dumps, loads
 from holon.core.tasks import TaskRecord, read_task
-from holon.store.transaction import Tx
+from holon.store.transaction import END, Tx
 
 _LIVE = "('queued', 'running', 'cancelling', 'interrupted')"
 
@@ -59,6 +63,13 @@ def count_live(tx: Tx) -> int:
     return int(row[0]) if row else 0
 
 
+def count_children(tx: Tx, agent_id: str | None = None) -> int:
+    """Children that are not done yet, of one agent or of all: counted in an index that has only those."""
+    question = f"SELECT COUNT(*) FROM tasks WHERE kind = 'child_agent_task' AND status IN {_LIVE}"
+    row = tx.one(question) if agent_id is None else tx.one(question + " AND agent_id = ?", agent_id)
+    return int(row[0]) if row else 0
+
+
 def delete(tx: Tx, task_id: str) -> None:
     """A command that ended within its call leaves no record."""
     tx.run("DELETE FROM tasks WHERE id = ?", task_id)
@@ -68,6 +79,21 @@ def live_commands(tx: Tx) -> list[TaskRecord]:
     """Commands of all agents that are not over: what a restart looks for."""
     rows = tx.all(f"SELECT record FROM tasks WHERE status IN {_LIVE} AND kind = 'command_task' ORDER BY id")
     return [_task(row[0]) for row in rows]
+
+
+def ends(tx: Tx, task_ids: Iterable[str]) -> dict[str, int]:
+    """When these tasks ended, as far as they are on record; `END` for those that have not."""
+    found = ((task_id, get(tx, task_id)) for task_id in task_ids)
+    return {task_id: to_ms(task.updated_at) if task.status.terminal else END for task_id, task in found if task}
+
+
+def note_outputs_gone(tx: Tx, task_ids: Iterable[str]) -> None:
+    """From now on the records of these tasks say that their output is not kept. It is no news of the tasks."""
+    for task_id in task_ids:
+        task = get(tx, task_id)
+        if task is not None and task.status.terminal and "output_removed_at" not in (task.detail or {}):
+            detail = {**(task.detail or {}), "output_removed_at": iso(tx.now_ms)}
+            save(tx, msgspec.structs.replace(task, detail=detail))
 
 
 def _task(record: str) -> TaskRecord:

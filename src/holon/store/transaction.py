@@ -166,9 +166,15 @@ class Tx:
                 places.moved = False
 
     def _write_rows(self) -> None:
-        later, self._later = self._later, {}
-        for sql, rows in later.items():
-            self._connection.executemany(sql, rows)
+        """Writes what was put off. If a row is refused all of it stays put off: whoever met that is seldom the one
+        whose row it is, so the whole transaction must not pass, and `noted` says that it is not as it was before."""
+        try:
+            for sql, rows in self._later.items():
+                self._connection.executemany(sql, rows)
+        except BaseException:
+            self.noted += 1
+            raise
+        self._later = {}
 
     def _counted(self, scope: str) -> Places:
         """The places of an agent, to be counted on."""

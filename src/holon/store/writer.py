@@ -14,7 +14,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from holon.core.errors import Fenced, HolonError, StoreUnavailable
+from holon.core.errors import Fenced, HolonError, HomeUnusable, StoreUnavailable
 from holon.core.transitions import Transition
 from holon.store import sqlite
 from holon.store.faults import FaultPlan
@@ -57,6 +57,8 @@ class Writer:
         self._faults = faults
         self._queue: SimpleQueue[Write | None] = SimpleQueue()
         self._fence: tuple[str, int] | None = None
+        #: Why the disk did not take the last write that there was. A commit that changes something ends it.
+        self.trouble: HolonError | None = None
         self._closed = False
         self._gate = threading.Lock()  # nothing may be handed in behind the end of the queue
         self._thread = threading.Thread(target=self._run, name="holon-writer", daemon=True)
@@ -97,6 +99,7 @@ class Writer:
             self._flushed()
 
     def _commit(self, batch: list[Write]) -> None:
+        changes = self._connection.total_changes
         try:
             done, emitted = self._run_all(batch)
             steps = [one.at for one in done if one.failure is None]
@@ -111,6 +114,7 @@ class Writer:
             problem = self._in_our_words(error)
             self._roll_back()
             done, emitted = [Done(None, problem, write.at) for write in batch], {}
+        self._note_trouble(done, changed=self._connection.total_changes > changes)
         if emitted:
             self._committed(emitted)
         for write, (result, failure, _) in zip(batch, done, strict=True):
@@ -169,6 +173,14 @@ class Writer:
 
     def _in_our_words(self, error: BaseException) -> BaseException:
         return self._translate(error) if isinstance(error, sqlite.Error) else error
+
+    def _note_trouble(self, done: list[Done], *, changed: bool) -> None:
+        """A commit that changes nothing touches no disk: it says nothing about it."""
+        found = [one.failure for one in done if isinstance(one.failure, StoreUnavailable | HomeUnusable)]
+        if found:
+            self.trouble = found[-1]
+        elif changed and any(one.failure is None for one in done):
+            self.trouble = None
 
     def _roll_back(self) -> None:
         with suppress(sqlite.Error):  # after an I/O error SQLite may have rolled back by itself

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from holon.tasks.folder import OUTPUT, STDERR, STDOUT, pages_of
+from holon.tasks.folder import OUTPUT, STDERR, STDOUT, fresh_page_of, pages_of
 
 #: Of each stream, at its beginning and at its end, this much is written even to a disk that is nearly full.
 ALWAYS_BYTES = 65_536
 #: While output flows, the newest of it is put on disk this often; when it pauses, at once.
 TAIL_EVERY_S = 1.0
 TAIL_PAUSE_S = 0.05
+#: A disk that has no more places for files than this is as good as full.
+FEW_INODES = 16
 
 
 def mark_left_out(count: int) -> bytes:
@@ -44,10 +47,15 @@ class Disk:
             found = os.statvfs(self._folder)
         except OSError:
             return False
-        if found.f_bavail * found.f_frsize >= self._floor:
+        files_fit = not found.f_files or found.f_favail > FEW_INODES  # some disks do not count them
+        if files_fit and found.f_bavail * found.f_frsize >= self._floor:
             return True
         self.low = True
         return False
+
+    def blame(self, error: OSError) -> None:
+        """A write failed. That is the disk's fault only if it says so: the folder may also have been removed."""
+        self.low = self.low or error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class BoundedFile:
@@ -66,7 +74,7 @@ class BoundedFile:
         self._tail_total = 0  # bytes that went to the tail, kept or not
         self._shown = 0  # of `_tail_total`, what was put on a page or passed over
         self._page, self._page_bytes = -1, 0
-        self._descriptor = descriptor if descriptor >= 0 else _create(path)
+        self._descriptor = descriptor if descriptor >= 0 else _create(path, disk)
 
     def write(self, chunk: bytes) -> None:
         self.total += len(chunk)
@@ -104,8 +112,9 @@ class BoundedFile:
             if os.write(self._page, data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._page_bytes += len(data)
-        except OSError:
-            self._disk.low, self._page_bytes = True, self._tail_bytes
+        except OSError as error:
+            self._disk.blame(error)
+            self._page_bytes = self._tail_bytes
 
     def close(self) -> None:
         """Joins the end to the beginning: from now on there is one file."""
@@ -118,7 +127,7 @@ class BoundedFile:
                 self._tail_bytes = 0
             if self._page >= 0:
                 os.close(self._page)
-            for page in pages_of(self.path):
+            for page in (*pages_of(self.path), fresh_page_of(self.path)):
                 page.unlink(missing_ok=True)
 
     def copy(self, path: Path) -> BoundedFile:
@@ -126,8 +135,8 @@ class BoundedFile:
         twin = BoundedFile(path, self._head_bytes, self._tail_bytes, self._disk)
         try:
             twin._head = twin._put(self.path.read_bytes()[: self._head]) if self._head else 0
-        except OSError:
-            self._disk.low = True
+        except OSError as error:
+            self._disk.blame(error)
         twin.total, twin._tail, twin._tail_total = self.total, self._tail[:], self._tail_total
         twin._tail_total += self._head - twin._head  # what could not be copied is left out
         return twin
@@ -143,19 +152,29 @@ class BoundedFile:
         try:
             while written < len(data):
                 written += os.write(self._descriptor, data[written:] if written else data)
-        except OSError:
-            self._disk.low = True
+        except OSError as error:
+            self._disk.blame(error)
         return written
 
     def _turn_page(self, start: int) -> None:
+        """The new page is whole before the old one makes room: where there is no room for a third, both stay."""
         older, newer = pages_of(self.path)
+        fresh = fresh_page_of(self.path)
+        page = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            head = b"%d\n" % start
+            if os.write(page, head) < len(head):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if self._page >= 0:
+                with suppress(FileNotFoundError):  # somebody has removed it
+                    newer.rename(older)
+            fresh.rename(newer)
+        except OSError:
+            os.close(page)
+            raise
         if self._page >= 0:
             os.close(self._page)
-            self._page = -1
-            newer.rename(older)
-        self._page = os.open(newer, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        os.write(self._page, b"%d\n" % start)
-        self._page_bytes = 0
+        self._page, self._page_bytes = page, 0
 
     def _end(self, keep: int) -> tuple[int, bytes]:
         tail = bytes(self._tail[-keep:])
@@ -213,9 +232,10 @@ class Capture:
         return [self.output, *self._apart.values()]
 
 
-def _create(path: Path) -> int:
+def _create(path: Path, disk: Disk) -> int:
     """-1: the disk does not take it; every write will fail, and be counted."""
     try:
         return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    except OSError:
+    except OSError as error:
+        disk.blame(error)
         return -1

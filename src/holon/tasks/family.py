@@ -14,9 +14,9 @@ from holon.tasks.processes import Process
 
 
 class Family:
-    def __init__(self, pid: int, session: int) -> None:
-        """The command's own process, which leads a group, and the session that it is in."""
-        self._pid, self._session = pid, session
+    def __init__(self, pid: int) -> None:
+        """The command's own process, which leads a group."""
+        self._pid = pid
         #: How that process ended.
         self.raw_status: int | None = None
         self.ended_at_ms: int | None = None
@@ -36,11 +36,8 @@ class Family:
             self.gone = True
 
     def everyone(self) -> list[Process]:
+        """Whoever made a session of its own (a daemon) is one of them: nobody else could ever end it."""
         return [] if self.gone else processes.descendants(os.getpid())
-
-    def session(self) -> list[Process]:
-        """Those who stayed. Whoever made a session of its own is a daemon."""
-        return [process for process in self.everyone() if process.session == self._session]
 
     def ask(self, whom: list[Process], *, hang_up: bool) -> None:
         """To end. A terminal's shell does not listen to SIGTERM but to its hang-up; what is stopped listens to nothing

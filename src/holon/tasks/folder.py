@@ -7,8 +7,8 @@
     output.log    what it wrote, both streams as they came (or the terminal's transcript)
     stdout.log    the streams apart, once stderr was used: until then output.log is stdout
     stderr.log
-    *.tail        the newest output of a long stream while it runs, on two pages (the older one is *.tail.old); at the
-                  end it is joined to its file
+    *.tail        the newest output of a long stream while it runs, on two pages (the older one is *.tail.old, the next
+                  one *.tail.new until it is whole); at the end it is joined to its file
 
 A runner makes its folder before it has an order, and gives it its name when it gets one: making files is slow, renaming
 is not. Standard library only: daemon and runner both use it.
@@ -20,6 +20,7 @@ import errno
 import fcntl
 import json
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,22 @@ def pages_of(path: Path) -> tuple[Path, Path]:
     return path.with_name(f"{path.name}.tail.old"), path.with_name(f"{path.name}.tail")
 
 
-def make_room(folder: Path) -> None:
-    """There will be a place for this folder."""
-    if not os.path.isdir(folder.parent):
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def fresh_page_of(path: Path) -> Path:
+    """The next page in the making: it takes its place when it is whole."""
+    return path.with_name(f"{path.name}.tail.new")
+
+
+def make_room(folder: Path) -> Path | None:
+    """There will be a place for this folder. A file that stands there is moved aside, and its new name is returned: who
+    put it there could not start a command any more to remove it."""
+    place, aside = folder.parent, None
+    if os.path.isdir(place):
+        return None
+    if os.path.lexists(place):
+        aside = place.with_name(f"{place.name}.aside-{time.time_ns()}")
+        os.rename(place, aside)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return aside
 
 
 def is_taken(folder: Path) -> bool:

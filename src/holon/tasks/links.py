@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,13 +39,19 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._heard = b""
 
-    async def send_input(self, text: str, *, end: bool) -> InputReply:
+    async def send_input(self, text: str, *, end: bool) -> InputReply | None:
+        """None: it hung up."""
         found = await self._ask("input", {"text": text, "end": end})
-        return InputReply(**found) if found else InputReply(0, "it has ended")
+        return InputReply(**found) if found else None
 
-    async def stop(self, *, force: bool) -> StopReply:
+    async def stop(self, *, force: bool) -> StopReply | None:
+        """None: it hung up."""
         found = await self._ask("stop", {"force": force})
-        return StopReply(**found) if found else StopReply(stopping=False)
+        return StopReply(**found) if found else None
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
 
     def send(self, line: bytes) -> None:
         if self._transport:
@@ -54,13 +61,15 @@ class Link(asyncio.Protocol):
         if self._transport:
             self._transport.close()
 
-    async def _ask(self, kind: str, asked: dict[str, Any]) -> dict[str, Any] | None:
-        if self._transport is None or self._transport.is_closing():
-            return None
+    def post(self, kind: str, asked: dict[str, Any]) -> asyncio.Future[dict[str, Any] | None]:
+        """Asks, without waiting for the answer."""
         reply: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self._replies.append(reply)
         self.send(encode(kind, asked))
-        return await reply
+        return reply
+
+    async def _ask(self, kind: str, asked: dict[str, Any]) -> dict[str, Any] | None:
+        return None if self.closed else await self.post(kind, asked)
 
     # ---- called by the loop
 
@@ -88,12 +97,15 @@ class Link(asyncio.Protocol):
             _settle(reply, None)
 
 
-async def connect(folder: Path) -> Link | None:
-    """Calls the runner of a command; None if nobody listens."""
+async def connect(folder: Path, patience_s: float) -> Link | None:
+    """Calls the runner of a command; None if nobody listens, or if it has had too many callers for so long."""
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             connection = _dial(folder)
         except BlockingIOError:  # it has more callers than it has answered yet
+            if time.monotonic() > deadline:
+                return None
             await asyncio.sleep(0.01)
             continue
         if connection is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from holon.core.codec import Record
 from holon.core.tasks import (
     CommandTaskStatusSnapshot,
@@ -11,9 +13,22 @@ from holon.core.tasks import (
     TaskRecord,
     ToolArtifactRef,
 )
-from holon.tasks.outputs import artifacts, combined, preview
+from holon.tasks.outputs import artifacts, combined, is_lost, preview
 from holon.tasks.protocol import CommandStatus, Outcome, StopReason
 from holon.tasks.snapshots import command_snapshot, handle
+
+
+class Ending(Record, frozen=True, kw_only=True):
+    """What the exit status does not say. The notes say it in words."""
+
+    signal: int | None = None
+    stopped: StopReason | None = None
+    #: It did not end when it was asked to.
+    forced: bool = False
+    #: Background processes that were ended with it, and how many of them could not be.
+    leftovers: int = 0
+    survivors: int = 0
+    disk_low: bool = False
 
 
 class ExecCompleted(Record, frozen=True, kw_only=True, tag_field="disposition", tag="completed", omit_defaults=False):
@@ -28,6 +43,8 @@ class ExecCompleted(Record, frozen=True, kw_only=True, tag_field="disposition", 
     stderr_artifact: int | None
     #: What the exit status does not say: a signal, a stop, processes that were ended or left, a full disk.
     notes: list[str]
+    #: There only if there is something to say.
+    ending: Ending | msgspec.UnsetType = msgspec.UNSET
 
 
 class ExecPromoted(
@@ -51,7 +68,7 @@ ExecOutcome = ExecCompleted | ExecPromoted | ExecAlreadyRunning
 
 
 def completed(status: CommandStatus, folder: Path, max_chars: int, *, tty: bool = False) -> ExecCompleted:
-    shown, kept = preview(folder, max_chars, tty=tty), artifacts(folder)
+    shown, kept = preview(folder, max_chars, tty=tty, status=status), artifacts(folder)
     return ExecCompleted(
         exit_status=status.exit_status,
         stdout_preview=shown.stdout,
@@ -60,7 +77,8 @@ def completed(status: CommandStatus, folder: Path, max_chars: int, *, tty: bool 
         artifacts=kept.artifacts,
         stdout_artifact=kept.stdout_artifact,
         stderr_artifact=kept.stderr_artifact,
-        notes=notes_on(status),
+        notes=notes_on(status, folder),
+        ending=ending_of(status) or msgspec.UNSET,
     )
 
 
@@ -72,11 +90,16 @@ def promoted(task: TaskHandle, folder: Path, max_chars: int, *, tty: bool = Fals
 def already_running(task: TaskRecord) -> ExecAlreadyRunning:
     return ExecAlreadyRunning(
         task_handle=handle(task),
-        command=command_snapshot(task),
+        command=command_snapshot(task, preview=True),
         summary=task.summary,
         instructions=f"it was not started again: use TaskStatus or TaskOutput with task_id '{task.id}', or"
         " duplicate_policy 'start_new' to run it twice",
     )
+
+
+def ending_of(status: CommandStatus) -> Ending | None:
+    found = Ending(**{name: getattr(status, name) for name in Ending.__struct_fields__})
+    return None if found == Ending() else found
 
 
 _STOPPED = {
@@ -86,8 +109,8 @@ _STOPPED = {
 }
 
 
-def notes_on(status: CommandStatus) -> list[str]:
-    """In words, for the model."""
+def notes_on(status: CommandStatus, folder: Path | None = None) -> list[str]:
+    """In words, for the model. With its folder, also what became of its output."""
     notes = []
     if status.signal is not None:
         notes.append(f"ended by signal {status.signal}")
@@ -99,8 +122,11 @@ def notes_on(status: CommandStatus) -> list[str]:
         notes.append(
             f"{status.leftovers} background processes were ended with it: run what should last as a command of its own"
         )
-    if status.daemons:
-        notes.append(f"{status.daemons} processes in sessions of their own run on")
+    if status.survivors:
+        notes.append(f"{status.survivors} of them could not be ended and run on without an owner: tell the operator")
     if status.disk_low:
         notes.append("the disk is nearly full: most of the output was not kept")
+    if folder is not None and is_lost(folder, status):
+        written = status.stdout_bytes + status.stderr_bytes
+        notes.append(f"its output was lost: it wrote {written} bytes, and somebody has removed the files that had them")
     return notes

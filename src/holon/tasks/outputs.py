@@ -13,6 +13,7 @@ from holon.core.codec import Record
 from holon.core.tasks import ToolArtifactRef
 from holon.tasks.capture import mark_left_out, read_page
 from holon.tasks.folder import OUTPUT, STDERR, STDOUT, pages_of, status_of
+from holon.tasks.protocol import CommandStatus
 
 DEFAULT_TOKENS = 8_000
 MAX_TOKENS = 64_000
@@ -53,11 +54,12 @@ def budget_chars(asked_tokens: int | None, default_tokens: int = DEFAULT_TOKENS,
     return max(0, min(tokens, max_tokens)) * CHARS_PER_TOKEN
 
 
-def preview(folder: Path, max_chars: int, *, tty: bool = False) -> OutputPreview:
-    """Both streams within one budget. Each may use half, and what the other does not need."""
-    status = status_of(folder)
+def preview(folder: Path, max_chars: int, *, tty: bool = False, status: CommandStatus | None = None) -> OutputPreview:
+    """Both streams within one budget. Each may use half, and what the other does not need. `status` for those who know
+    it already: it may not be in the folder any more."""
+    status = status or status_of(folder)
     if not (folder / STDERR).exists():
-        whole = excerpt(folder / OUTPUT, max_chars, status and status.stdout_bytes, tty=tty)
+        whole = excerpt(folder / OUTPUT, max_chars, status and status.stdout_bytes + status.stderr_bytes, tty=tty)
         return OutputPreview(
             stdout=whole.text,
             stderr="",
@@ -78,22 +80,33 @@ def preview(folder: Path, max_chars: int, *, tty: bool = False) -> OutputPreview
     )
 
 
-def combined(folder: Path, max_chars: int, *, tty: bool = False) -> Excerpt:
+def combined(folder: Path, max_chars: int, *, tty: bool = False, status: CommandStatus | None = None) -> Excerpt:
     """Everything in the order in which it was written."""
-    status = status_of(folder)
+    status = status or status_of(folder)
     return excerpt(folder / OUTPUT, max_chars, status and status.stdout_bytes + status.stderr_bytes, tty=tty)
 
 
 def artifacts(folder: Path) -> Artifacts:
-    """Where the output is, as far as it was kept."""
+    """Where the output is, as far as it was kept and is still there."""
     apart = (folder / STDERR).exists()
-    names = [OUTPUT, STDOUT, STDERR] if apart else [OUTPUT]
+    names = [name for name in ((OUTPUT, STDOUT, STDERR) if apart else (OUTPUT,)) if (folder / name).exists()]
+    place = {name: index for index, name in enumerate(names)}
     return Artifacts(
         artifacts=[ToolArtifactRef(path=str(folder / name)) for name in names],
-        output_artifact=0,
-        stdout_artifact=1 if apart else 0,
-        stderr_artifact=2 if apart else None,
+        output_artifact=place.get(OUTPUT),
+        stdout_artifact=place.get(STDOUT if apart else OUTPUT),
+        stderr_artifact=place.get(STDERR),
     )
+
+
+def is_lost(folder: Path, status: CommandStatus) -> bool:
+    """Whether output that was kept is not there any more. What was left out because it was too much does not count."""
+    written = status.stdout_bytes + status.stderr_bytes
+    try:
+        kept = (folder / OUTPUT).stat().st_size
+    except OSError:
+        return written > 0
+    return kept < written and not status.truncated
 
 
 def excerpt(path: Path, max_chars: int, written: int | None = None, *, tty: bool = False) -> Excerpt:
@@ -112,6 +125,7 @@ def excerpt(path: Path, max_chars: int, written: int | None = None, *, tty: bool
     return Excerpt(text=head + note + tail, truncated=True, total_bytes=total)
 
 
+_TRIES = 20
 #: Room for the line that says how much is missing.
 _NOTE_CHARS = 64
 
@@ -130,7 +144,7 @@ class _Kept(NamedTuple):
 def _kept(path: Path, limit: int) -> _Kept:
     """While the command runs, the newest output of a long stream is on pages beside; at its end they are joined."""
     older, newer = pages_of(path)
-    while True:
+    for _ in range(_TRIES):  # a page is turned, or joined, while we read; a runner that was killed then leaves it so
         pages = [page for page in (_read(older), _read(newer)) if page]
         size, first, last = _ends(path, limit)
         if not pages or newer.exists():

@@ -89,10 +89,15 @@ def left_of(started: Started) -> list[Process]:
     return [process for process in listing() if process.session in ours and process.pid != started.runner_pid]
 
 
+def lives(started: Started) -> bool:
+    """Whether the runner is still the process that it was. Where the machine does not say: no."""
+    began = started.runner_started_at
+    return bool(began) and started.boot_id == boot_id() and started_at(started.runner_pid) == began
+
+
 def send(processes: list[Process], number: signal.Signals) -> None:
     for process in processes:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(process.pid, number)
+        _send_one(process.pid, number)
 
 
 def send_group(pid: int, number: signal.Signals) -> None:
@@ -110,6 +115,20 @@ def end_sessions(leaders: set[int], patience_s: float) -> int:
     return _end(lambda: [process for process in listing() if process.session in leaders], patience_s)
 
 
+def ask_runner(started: Started) -> None:
+    """To end its command and then itself, as a machine does that shuts down: for who cannot reach it otherwise."""
+    if lives(started):
+        _send_one(started.runner_pid, signal.SIGTERM)
+
+
+def end_runner(started: Started, patience_s: float) -> int:
+    """Kills a runner and everything below it, the runner last: it holds them together. How many that were."""
+    ended = _end(lambda: descendants(started.runner_pid) if lives(started) else [], patience_s)
+    if lives(started):
+        _send_one(started.runner_pid, signal.SIGKILL)
+    return ended
+
+
 def _end(find: Callable[[], list[Process]], patience_s: float) -> int:
     ended: set[int] = set()
     deadline = time.monotonic() + patience_s
@@ -118,6 +137,11 @@ def _end(find: Callable[[], list[Process]], patience_s: float) -> int:
         send(left, signal.SIGKILL)
         time.sleep(0.005)
     return len(ended)
+
+
+def _send_one(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 def _prctl(option: int, value: int) -> None:

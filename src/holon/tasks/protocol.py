@@ -97,9 +97,9 @@ class CommandStatus(NamedTuple):
     stopped: StopReason | None = None
     #: It did not end when it was asked to.
     forced: bool = False
-    #: Background processes that were ended with it, and daemons (in sessions of their own) that run on.
+    #: What it left in the background and was ended with it, and what of that could not be ended.
     leftovers: int = 0
-    daemons: int = 0
+    survivors: int = 0
     detail: str | None = None
 
 

@@ -48,6 +48,8 @@ LISTEN_AGAIN_S = 5.0
 #: how long after that it is killed.
 LINGER_S = 0.5
 LEFTOVER_GRACE_S = 1.0
+#: How long what cannot be killed may hold up the end of a command.
+GIVE_UP_S = 5.0
 #: Killing is repeated, with pauses from the first to the second, until everything is gone.
 KILL_AGAIN_S = (0.01, 1.0)
 
@@ -70,6 +72,7 @@ class Runner(Requests):
         self._forced = False
         self._leftovers: set[int] = set()
         self._abandoned = False  # what still holds the streams is none of ours
+        self._given_up = False  # what is left cannot be ended
         self._kill_pause = KILL_AGAIN_S[0]
         self._read_from(self._pipes.stdout[0], STDOUT)
         self._read_from(self._pipes.stderr[0], STDERR)
@@ -113,7 +116,7 @@ class Runner(Requests):
             self._control.tell("refused", born)
             return
         self._started = self._started._replace(pid=born)
-        self._family = Family(born, born if self._order.tty else os.getpid())
+        self._family = Family(born)
         self._control.welcome(self._started)
         begun(born)
         try:
@@ -225,7 +228,7 @@ class Runner(Requests):
             return False
         if self._streams and not self._abandoned:
             return False
-        return not family.session()
+        return self._given_up or not family.everyone()
 
     def _pause_ms(self) -> float | None:
         pauses = [max(0.0, due - time.monotonic()) for due in self._due.values()]
@@ -283,18 +286,24 @@ class Runner(Requests):
         self.stop(force=False, reason=StopReason.TIME_LIMIT)
 
     def _end_leftovers(self) -> None:
-        """What a command leaves in its session is ended with it: nobody else could. A daemon is left alone."""
-        left = self._family.session()
+        """What a command leaves behind is ended with it, daemons too: it would run without an owner."""
+        left = self._family.everyone()
         if not left:
             self._abandoned = True
         elif self._stopped is None:
             self._leftovers = {process.pid for process in left}
             self._family.ask(left, hang_up=self._order.tty)
             self._due[self._kill] = time.monotonic() + LEFTOVER_GRACE_S
+            self._due[self._give_up] = time.monotonic() + GIVE_UP_S
+
+    def _give_up(self) -> None:
+        """What is left belongs to another user (sudo), or hangs in the kernel. The status tells how many these are."""
+        if self._stopped is None:
+            self._given_up = self._abandoned = True
 
     def _kill(self) -> None:
         family = self._family
-        whom = family.everyone() if self._stopped else family.session()
+        whom = family.everyone()
         self._forced = self._forced or (self._stopped is not None and family.raw_status is None)
         self._abandoned = self._abandoned or (family.raw_status is not None and not whom)
         family.kill(whom)
@@ -332,5 +341,5 @@ class Runner(Requests):
             stopped=self._stopped,
             forced=self._forced,
             leftovers=len(self._leftovers),
-            daemons=len(family.everyone()),
+            survivors=len(family.everyone()),
         )

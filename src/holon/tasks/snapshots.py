@@ -29,6 +29,11 @@ from holon.tasks.outputs import combined
 
 #: Characters of a task's output in one answer.
 OUTPUT_CHARS = 8_000
+#: Where the file is gone, and the record has at most an excerpt.
+NOT_KEPT = "its output is no longer kept: run the command again if you need all of it"
+#: Characters of a command in its status, and where it is one of several.
+CMD_CHARS = 4_000
+CMD_PREVIEW_CHARS = 200
 
 
 def detail_of(task: TaskRecord) -> CommandTaskDetail:
@@ -49,19 +54,27 @@ def handle(task: TaskRecord) -> TaskHandle:
     )
 
 
-def command_snapshot(task: TaskRecord) -> CommandTaskStatusSnapshot | None:
+def clipped(text: str, chars: int) -> str:
+    """At most about so many characters, and then how many there are."""
+    return text if len(text) <= chars else f"{text[:chars]}… ({len(text)} characters)"
+
+
+def command_snapshot(task: TaskRecord, *, preview: bool = False) -> CommandTaskStatusSnapshot | None:
+    """With `preview` the command's beginning takes its place: what it is compared by is the digest."""
     if not isinstance(task.recovery, CommandRecovery):
         return None
     spec, detail = task.recovery.spec, detail_of(task)
     target = InputTarget.TTY if spec.tty else InputTarget.STDIN
     return CommandTaskStatusSnapshot(
-        cmd=spec.cmd,
+        cmd=None if preview else clipped(spec.cmd, CMD_CHARS),
+        cmd_preview=clipped(spec.cmd, CMD_PREVIEW_CHARS) if preview else None,
         cmd_digest=detail.cmd_digest or spec.digest,
-        workdir=spec.workdir,
-        shell=spec.shell,
+        workdir=detail.workdir or spec.workdir,
+        shell=detail.shell or spec.shell,
         login=spec.login,
         tty=spec.tty,
-        output_path=detail.output_path,
+        output_path=None if detail.output_removed_at else detail.output_path,
+        output_note=NOT_KEPT if detail.output_removed_at else None,
         result_summary=detail.result_summary,
         exit_status=detail.exit_status,
         terminal_reentry=spec.terminal_reentry,
@@ -79,7 +92,7 @@ def list_entry(task: TaskRecord) -> TaskListEntry:
         updated_at=task.updated_at,
         wait_policy=wait_policy_of(task),
         summary=task.summary,
-        command=command_snapshot(task),
+        command=command_snapshot(task, preview=True),
     )
 
 
@@ -118,6 +131,7 @@ def output_result(
     elif stored := detail.output_summary or detail.initial_output:
         text, truncated = stored[:max_chars], truncated or len(stored) > max_chars
     stable = readable or detail.output_summary is not None or detail.initial_output is not None
+    gone = task.status.terminal and path is not None and not readable
     if task.status.terminal:
         retrieval = RetrievalStatus.SUCCESS if stable else RetrievalStatus.NOT_READY
     else:
@@ -133,6 +147,7 @@ def output_result(
             artifacts=[ToolArtifactRef(path=str(path))] if path and readable else [],
             summary=task.summary,
             output_artifact=0 if readable else None,
+            output_note=NOT_KEPT if gone else None,
             result_summary=detail.result_summary,
             exit_status=detail.exit_status,
             failure_artifact=detail.failure_artifact,

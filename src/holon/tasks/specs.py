@@ -50,9 +50,16 @@ class CommandSpec(Value, frozen=True, kw_only=True):
     rows: int = 24
     columns: int = 120
 
+    @property
+    def found_shell(self) -> str:
+        """The program that will read it, whether one was asked for or not."""
+        return shell_argv(self.shell, self.login, self.env)[0]
+
     def digest(self) -> str:
         """Two commands with the same digest do the same thing in the same place."""
-        return command_digest(cmd=self.cmd, workdir=str(self.workdir), shell=self.shell, login=self.login, tty=self.tty)
+        return command_digest(
+            cmd=self.cmd, workdir=str(self.workdir), shell=self.found_shell, login=self.login, tty=self.tty
+        )
 
     def order(self) -> Order:
         """As the runner is told. Raises what can be known without trying."""

@@ -65,16 +65,19 @@ def command_tools(hands: Hands) -> list[Tool]:
         Tool(
             "ExecCommand",
             "Run a shell command. Look with rg --files, rg -n, sed -n, head and tail. What takes longer than"
-            " yield_time_ms goes on as a task, and its result comes to you; what it leaves behind (nohup x &) ends with"
-            " it, so let a long command become a task.",
+            " yield_time_ms goes on as a task, and its result comes to you; what it leaves behind (nohup x &, setsid)"
+            " ends with it, so let a long command become a task.",
             ExecInput,
             hands.run,
+            waits_ms=lambda asked: asked.yield_time_ms,
         ),
         Tool(
             "ExecCommandBatch",
-            "Run several short commands in order and see their results together.",
+            "Run several short commands in order and see their results together. One that takes longer than"
+            " yield_time_ms is ended.",
             BatchInput,
             hands.run_batch,
+            waits_ms=lambda asked: sum(item.yield_time_ms for item in asked.items),
         ),
         Tool(
             "ApplyPatch",

@@ -61,6 +61,8 @@ class Tool(Value, frozen=True):
     run: Callable[[CallContext, Any], Awaitable[ToolOutcome]]
     #: Calls that only read may run side by side with their neighbours.
     read_only: bool = False
+    #: How long a call may wait by its own word, in milliseconds: so long its silence is no stall.
+    waits_ms: Callable[[Any], int] | None = None
     #: The one argument as plain text under a grammar, for models that take a tool so.
     freeform: Freeform | None = None
 
@@ -86,6 +88,16 @@ class ToolRegistry(Value, frozen=True):
 
     def read_only(self, name: str) -> bool:
         return name in self.tools and self.tools[name].read_only
+
+    def waits_ms(self, name: str, arguments: dict[str, Any]) -> int:
+        """How long this call may wait by its own word. What cannot be read will not wait."""
+        tool = self.tools.get(name)
+        if tool is None or tool.waits_ms is None:
+            return 0
+        try:
+            return tool.waits_ms(from_plain(arguments, tool.input_type))
+        except InvalidShape:
+            return 0
 
     async def call(self, name: str, arguments: dict[str, Any], context: CallContext) -> ToolOutcome:
         """Runs one call; `ToolFailure` for everything that the model should hear of."""

@@ -50,7 +50,13 @@ def task_tools(overseer: Overseer) -> list[Tool]:
     return [
         Tool("TaskList", "Your tasks that are not over.", ListInput, overseer.listing, True),
         Tool("TaskStatus", "Where a task stands, without its output.", TaskInputs, overseer.status, True),
-        Tool("TaskOutput", "What a task wrote; with block, after its end.", OutputInput, overseer.output),
+        Tool(
+            "TaskOutput",
+            "What a task wrote; with block, after its end.",
+            OutputInput,
+            overseer.output,
+            waits_ms=lambda asked: asked.timeout_ms if asked.block else 0,
+        ),
         Tool("TaskInput", "Type into a running task, or tell a child something.", SendInput, overseer.send),
         Tool("TaskStop", "End a task: asked first, forced after a grace period.", StopInput, overseer.stop),
     ]

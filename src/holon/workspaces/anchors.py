@@ -22,6 +22,7 @@ from holon.core.workspaces import (
     WorkspaceKind,
     WorkspaceRefused,
 )
+from holon.workspaces.names import printable
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 
 _POINTER_BYTES = 4_096
@@ -102,12 +103,16 @@ def workspace_id_of(anchor: Path) -> str:
     return _stable_id("ws", anchor)
 
 
-def confined_cwd(root: str | Path, given: str) -> Path:
-    """Where a command would start: an existing folder in the root, after every link was followed."""
-    place = ExecutionRoot(root).resolve(given, field="cwd")
+def confined_cwd(root: str | Path, given: str, *, field: str = "cwd") -> Path:
+    """Where a command would start: an existing folder in the root, after every link was followed. `field` is what the
+    caller's caller calls it."""
+    place = ExecutionRoot(root).resolve(given, field=field)
     if not place.is_dir():
         raise RootViolation(
-            f"cwd {given!r} is no folder", hint=f"name an existing folder inside {root}", field="cwd", root=str(root)
+            f"{field} {given!r} is no folder",
+            hint=f"name an existing folder inside {root}",
+            field=field,
+            root=str(root),
         )
     return place
 
@@ -116,12 +121,16 @@ def after_restart(active: ActiveWorkspace, home: Detected) -> tuple[ActiveWorksp
     """The workspace to go on in, and what was lost.
 
     A root that vanished is given up for home and never for its anchor: an agent that was kept apart in a worktree must
-    not wake up in the tree that it was kept apart from.
+    not wake up in the tree that it was kept apart from. So is one that has become a link: what it leads to is not what
+    was once allowed.
     """
     try:
         root = ExecutionRoot(active.execution_root)
     except RootViolation as error:
         return home.entered(), f"{error.message}; the agent is back in its home"
+    if str(root.path) != active.execution_root:
+        moved = f"the execution root {active.execution_root!r} is now a link to somewhere else"
+        return home.entered(), f"{moved}; the agent is back in its home"
     try:
         confined_cwd(root.path, active.cwd)
     except RootViolation as error:
@@ -184,6 +193,12 @@ def _existing_folder(path: str | Path) -> Path:
         raise WorkspaceRefused(
             f"there is no folder {str(path)!r}", hint="name an existing folder", field="path"
         ) from error
+    if printable(folder) != str(folder):
+        raise WorkspaceRefused(
+            f"the name of {printable(folder)} is no UTF-8, so it cannot be told or stored",
+            hint="rename it, or choose another folder",
+            field="path",
+        )
     if not folder.is_dir():
         raise WorkspaceRefused(f"{str(path)!r} is a file", hint=f"name its folder, {folder.parent}", field="path")
     if not os.access(folder, os.R_OK | os.X_OK):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +26,8 @@ class GitAccess(StrEnum):
     #: Make commits. It can then also remove branches and objects: a repository's worktrees share them.
     COMMIT = "commit"
     READ = "read"
+    #: Also make and remove worktrees, as the runtime does.
+    MANAGE = "manage"
 
 
 class Bind(NamedTuple):
@@ -43,7 +46,7 @@ def ordered(binds: Iterable[Bind]) -> list[Bind]:
 
 def of_repository(root: Path, common: Path, access: GitAccess) -> list[Bind]:
     """What git needs in an execution root. `common` is what was found when the root was entered."""
-    if root == common.parent and common.name == ".git":
+    if access is GitAccess.MANAGE or (root == common.parent and common.name == ".git"):
         return _of_main_tree(common, access)
     admin = admin_dir(common, root)
     if admin is None:
@@ -54,13 +57,26 @@ def of_repository(root: Path, common: Path, access: GitAccess) -> list[Bind]:
     return _of_worktree(root, common, admin, access)
 
 
-#: In a main tree's git folder: programs by name, programs, other trees' state, and where objects come from. Absent
-#: folders are made, because otherwise the command could make them.
+#: In a main tree's git folder: programs by name, programs, other trees' state, and where objects come from. What is
+#: absent is made, empty, because otherwise the command could make it.
 _FOLDERS_IN_MAIN = ("hooks", "modules", "objects/info", "worktrees")
 _FILES_IN_MAIN = ("config", "config.worktree")
 #: What a commit in a worktree writes to in the shared git folder.
 _SHARED_BY_WORKTREES = ("objects", "refs", "logs", "reftable")
 _FILES_IN_WORKTREE = ("commondir", "gitdir", "config.worktree")
+
+
+def set_aside(common: Path) -> Path | None:
+    """Moves away what would make git take a main tree's configuration from elsewhere; where to, if it was there."""
+    planted = common / "commondir"
+    if not os.path.lexists(planted):
+        return None
+    aside = common / f"commondir.set-aside-{time.time_ns()}"
+    try:
+        planted.rename(aside)
+    except FileNotFoundError:
+        return None
+    return aside
 
 
 def _of_main_tree(common: Path, access: GitAccess) -> list[Bind]:
@@ -73,7 +89,10 @@ def _of_main_tree(common: Path, access: GitAccess) -> list[Bind]:
         return [Bind(common, writable=False)]
     for name in _FOLDERS_IN_MAIN:
         (common / name).mkdir(exist_ok=True)
-    fixed = _existing(common, (*_FOLDERS_IN_MAIN, *_FILES_IN_MAIN), writable=False)
+    for name in _FILES_IN_MAIN:
+        (common / name).touch()
+    folders = [name for name in _FOLDERS_IN_MAIN if name != "worktrees" or access is not GitAccess.MANAGE]
+    fixed = _existing(common, (*folders, *_FILES_IN_MAIN), writable=False)
     return [Bind(common, writable=True), *fixed]
 
 
@@ -82,6 +101,7 @@ def _of_worktree(root: Path, common: Path, admin: Path, access: GitAccess) -> li
     if access is GitAccess.READ:
         return readable
     (common / "logs").mkdir(exist_ok=True)
+    (admin / "config.worktree").touch()
     return [
         *readable,
         *_existing(common, _SHARED_BY_WORKTREES, writable=True),

@@ -9,6 +9,7 @@ from holon.core.errors import AgentError
 from holon.core.ids import new_id
 from holon.core.values import Value
 from holon.workspaces.journal import Blocked, Entry, Journal, OpenPatch, alone_in, locked
+from holon.workspaces.names import printable
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 from holon.workspaces.snapshots import Snapshot, digest, digest_at
 from holon.workspaces.steps import Step
@@ -38,11 +39,14 @@ class Change(Value, frozen=True):
     like: Snapshot | None = None
 
 
-def commit(root: ExecutionRoot, changes: Sequence[Change], journal_dir: Path) -> None:
-    """All changes, or none and an error. Waits for another patch in the same root or with the same journal folder."""
+def commit(root: ExecutionRoot, changes: Sequence[Change], journal_dir: Path) -> bool:
+    """All changes, or none and an error. Waits, for a while, for another patch in the same root or with the same
+    journal folder. False if somebody locked the root, and the patch went on without."""
     try:
-        with locked(journal_dir), alone_in(root):
+        # The root first: who waits for a root must not hold up the patches of other roots.
+        with alone_in(root) as alone, locked(journal_dir):
             _commit(root, changes, journal_dir)
+            return alone
     except OSError as error:
         raise _explained(error, left=[]) from error
 
@@ -82,10 +86,10 @@ def _explained(error: BaseException, *, left: list[str] | None) -> BaseException
         )
     if left:
         return PatchFailed(
-            f"the patch failed ({_reason(error)}) and was taken back, but not for {', '.join(left)}",
+            f"the patch failed ({_reason(error)}) and was taken back, but not for {', '.join(map(printable, left))}",
             hint="read these files before anything else; what they were before lies beside them as .holon-patch_*.old",
             field="patch",
-            paths=left,
+            paths=[printable(path) for path in left],
         )
     if isinstance(error, Blocked):
         return _changed([str(error)])
@@ -100,8 +104,8 @@ def _explained(error: BaseException, *, left: list[str] | None) -> BaseException
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
+        return printable(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
+    return printable(str(error)) or type(error).__name__
 
 
 def _refuse_changed(root: ExecutionRoot, changes: Sequence[Change]) -> None:
@@ -122,11 +126,12 @@ def _refuse_changed(root: ExecutionRoot, changes: Sequence[Change]) -> None:
 
 
 def _changed(paths: Sequence[str]) -> TargetChanged:
+    shown = [printable(path) for path in paths]
     return TargetChanged(
-        f"changed since the patch was checked: {', '.join(paths)}; nothing was changed by the patch",
+        f"changed since the patch was checked: {', '.join(shown)}; nothing was changed by the patch",
         hint="read the files again and send a patch that fits them",
         field="patch",
-        paths=list(paths),
+        paths=shown,
     )
 
 

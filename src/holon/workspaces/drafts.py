@@ -6,14 +6,17 @@ arrives at it must be given up by another section, earlier or later: so files ca
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
+from holon.workspaces.effort import BYTES, LINE, Effort, TooMuchWork
 from holon.workspaces.hunks import Diagnostic, FilePatch, Hunk, PatchAction
 from holon.workspaces.lines import BOM, Line, is_binary, join, split
+from holon.workspaces.mismatches import MAX_POOL, NotSearched, most_like
+from holon.workspaces.names import printable
 from holon.workspaces.placing import Placement, edit, place
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 from holon.workspaces.snapshots import Snapshot, Unsuitable, take
@@ -21,6 +24,10 @@ from holon.workspaces.snapshots import Snapshot, Unsuitable, take
 MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_TOTAL_BYTES = 64 * 1024 * 1024
 MAX_LINES = 200_000
+#: Folders are opened one in the other, each time anew.
+MAX_DEPTH = 64
+#: Folders that do not exist yet; each is synced.
+MAX_FOLDERS = 400
 
 
 @dataclass
@@ -40,8 +47,8 @@ class DraftFile:
 
 
 class Draft:
-    def __init__(self, root: ExecutionRoot) -> None:
-        self.root = root
+    def __init__(self, root: ExecutionRoot, effort: Effort | None = None) -> None:
+        self.root, self.effort = root, effort or Effort()
         self.files: dict[PurePosixPath, DraftFile] = {}
         self.notes: list[Diagnostic] = []
         self.problems: list[Diagnostic] = []
@@ -78,14 +85,31 @@ class Draft:
 
     def finish(self) -> None:
         """What can be told only when all sections were carried out: names that nobody gave up, or that are folders."""
+        self._refuse_size()
         alive = {path for path, file in self.files.items() if file.after is not None and not file.broken}
         for file in self.files.values():
             if file.crowded_by and not file.broken and file.before is not None:
                 self._refuse(_taken(file, file.after == file.before.content))
             if outer := next((path for path in file.path.parents if path in alive and file.path in alive), None):
-                self._refuse(_Refused("not_a_folder", f"is in {outer}, which the patch makes a file", file))
+                self._refuse(_Refused("not_a_folder", f"is in {printable(outer)}, which the patch makes a file", file))
             if file.after is not None and file.before is not None and file.after != file.before.content:
                 self._tell_of_links(file)
+
+    def _refuse_size(self) -> None:
+        """Of all files together, as the patch would leave them: each copy of a file counts."""
+        changed = [file for file in self.files.values() if file.after is not None and not file.broken]
+        size, folders = 0, set[PurePosixPath]()
+        for file in changed:
+            size += len(file.after or b"")
+            if file.before is None:
+                folders.update(file.path.parents)
+            if size > MAX_TOTAL_BYTES:
+                words = f"and the files before it would have more than {MAX_TOTAL_BYTES:,} bytes: send it in parts"
+                return self._refuse(_Refused("too_large", words, file))
+            if len(folders) > MAX_FOLDERS:
+                words = f"and the files before it are new in more than {MAX_FOLDERS} folders: send it in parts"
+                return self._refuse(_Refused("too_large", words, file))
+        return None
 
     def _modify(self, section: FilePatch, file: DraftFile) -> None:
         if file.after is None and section.hunks and not any(hunk.old for hunk in section.hunks):
@@ -111,8 +135,8 @@ class Draft:
             source.after = self._edited(section, source, source.after)
             return
         content = _original(source) if source.crowded_by else source.after
-        if content is None and target.before is not None and self._is_result(section, target.before.content):
-            raise _Refused("already_applied", f"was moved to {target.path} already", source)
+        if content is None and target.before is not None and self._is_result(section, target):
+            raise _Refused("already_applied", f"was moved to {printable(target.path)} already", source)
         content = self._edited(section, source, content)
         like, origin = (source.before, None) if source.crowded_by else (source.like, source.came_from)
         self._leave(source)
@@ -148,7 +172,7 @@ class Draft:
             raise _Refused("binary_file", "is binary: a patch works on text; use a command", file)
         if content.count(b"\n") > MAX_LINES:
             raise _Refused("too_large", f"has more than {MAX_LINES:,} lines: change it with a command", file)
-        placement, mark, lines = _placed(section.hunks, content)
+        placement, mark, lines = self._placed(section.hunks, content, file)
         if placement.misfits:
             raise _Misfits(placement, file)
         for note in placement.notes:
@@ -165,6 +189,8 @@ class Draft:
 
     def _file(self, given: str) -> DraftFile:
         path = self.root.locate(given, field="patch")
+        if len(path.parts) > MAX_DEPTH:
+            raise _Refused("too_deep", f"is in more than {MAX_DEPTH - 1} folders", DraftFile(path, None, None, None))
         if path not in self.files:
             try:
                 before = take(self.root, path, MAX_FILE_BYTES)
@@ -185,7 +211,7 @@ class Draft:
         for other in self.files.values():
             if other.before and other.before.identity == file.before.identity:
                 other.broken = True
-                raise _Refused("same_file", f"is the same file as {other.path}: name it in one way", file)
+                raise _Refused("same_file", f"is the same file as {printable(other.path)}: name it in one way", file)
 
     def _suggestion(self, section: FilePatch, file: DraftFile) -> str:
         """A file that may be meant instead."""
@@ -193,20 +219,33 @@ class Draft:
         try:
             meant = self.root.locate(f"/{given}")
             if not given.startswith("/") and take(self.root, meant, MAX_FILE_BYTES):
-                return f"; an absolute path is written without 'a/': perhaps {meant} is meant"
+                return f"; an absolute path is written without 'a/': perhaps {printable(meant)} is meant"
         except (RootViolation, Unsuitable):
             pass
         try:
-            with self.root.folder(file.path.parent) as folder:
-                close = difflib.get_close_matches(file.path.name, os.listdir(folder), n=1)
+            with self.root.folder(file.path.parent) as folder, os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in islice(entries, MAX_POOL))
         except (OSError, RootViolation):
-            return f"; nor is its folder {file.path.parent}"
-        return f"; perhaps {file.path.parent / close[0]} is meant" if close else ""
+            return f"; nor is its folder {printable(file.path.parent)}"
+        try:
+            close = most_like(file.path.name, names, self.effort)
+        except NotSearched:
+            return ""
+        return _perhaps(file.path.parent / close) if close else ""
 
-    def _is_result(self, section: FilePatch, content: bytes) -> bool:
+    def _is_result(self, section: FilePatch, file: DraftFile) -> bool:
         if not section.hunks:
             return True
-        return not is_binary(content) and _placed(section.hunks, content)[0].already_applied
+        content = _original(file) or b""
+        return not is_binary(content) and self._placed(section.hunks, content, file)[0].already_applied
+
+    def _placed(self, hunks: Sequence[Hunk], content: bytes, file: DraftFile) -> tuple[Placement, bytes, list[Line]]:
+        try:
+            self.effort.place(len(content) // BYTES + content.count(b"\n") * LINE)
+            return _placed(hunks, content, self.effort)
+        except TooMuchWork as error:
+            words = "is too much for one patch, with what comes before it: too many lines would have to be compared"
+            raise _Refused("too_much_work", f"{words}; send it in parts, or use a command", file) from error
 
     def _tell_of_end(self, hunks: Sequence[Hunk], placement: Placement, lines: list[Line], file: DraftFile) -> None:
         last = placement.placed[-1] if placement.placed else None
@@ -224,13 +263,13 @@ class Draft:
     def _refuse(self, refused: _Refused) -> None:
         refused.file.broken = True
         for kind, message in refused.problems:
-            self._problem(str(refused.file.path), kind, message)
+            self._problem(refused.file.path, kind, message)
 
-    def _problem(self, path: str, kind: str, message: str) -> None:
-        self.problems.append(Diagnostic(path=path, kind=kind, message=message))
+    def _problem(self, path: str | PurePosixPath, kind: str, message: str) -> None:
+        self.problems.append(Diagnostic(path=printable(path), kind=kind, message=message))
 
     def _note(self, file: DraftFile, kind: str, message: str) -> None:
-        self.notes.append(Diagnostic(path=str(file.path), kind=kind, message=message))
+        self.notes.append(Diagnostic(path=printable(file.path), kind=kind, message=message))
 
 
 class _Refused(Exception):
@@ -249,14 +288,21 @@ def _original(file: DraftFile) -> bytes | None:
     return file.before.content if file.before else None
 
 
-def _placed(hunks: Sequence[Hunk], content: bytes) -> tuple[Placement, bytes, list[Line]]:
+def _placed(hunks: Sequence[Hunk], content: bytes, effort: Effort) -> tuple[Placement, bytes, list[Line]]:
     """The hunks on a file's lines. A byte order mark that no hunk speaks of is set aside and kept."""
     mark = BOM.encode()
     speaks = any(line.text.startswith(BOM) for hunk in hunks for line in hunk.lines)
     if not content.startswith(mark) or speaks:
         mark = b""
     lines = split(content[len(mark) :])
-    return place(hunks, lines), mark, lines
+    return place(hunks, lines, effort), mark, lines
+
+
+def _perhaps(path: PurePosixPath) -> str:
+    shown = printable(path)
+    if shown == str(path):
+        return f"; perhaps {shown} is meant"
+    return f"; perhaps {shown} is meant, a name that is not UTF-8: rename the file or change it, with a command"
 
 
 def _taken(file: DraftFile, same: bool) -> _Refused:

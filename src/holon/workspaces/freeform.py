@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from holon.workspaces.hunks import (
     NO_NEWLINE,
+    OPS,
     FilePatch,
     Hunk,
     HunkHeader,
@@ -17,11 +18,16 @@ from holon.workspaces.hunks import (
     invalid,
     made_hunk,
     read_header,
+    refuse_many,
 )
+from holon.workspaces.quoting import not_too_long
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 _ADD, _UPDATE, _DELETE = "*** Add File:", "*** Update File:", "*** Delete File:"
 _MOVE, _END_OF_FILE = "*** Move to:", "*** End of File"
+
+#: Each goes inward from the one before it.
+MAX_ANCHORS = 16
 
 _EXAMPLE = f"{BEGIN}\n{_UPDATE} path\n@@\n unchanged line\n-old line\n+new line\n{END}\n"
 
@@ -40,6 +46,7 @@ def parse_freeform(text: str) -> Patch:
     files: list[FilePatch] = []
     while reader.more():
         files += reader.file()
+        refuse_many(reader.at, files=len(files), hunks=reader.hunks)
     if not files:
         raise invalid(len(lines), "no file section was found", f"write it like this:\n{_EXAMPLE}")
     return Patch(tuple(files))
@@ -47,7 +54,7 @@ def parse_freeform(text: str) -> Patch:
 
 class _Reader:
     def __init__(self, lines: list[str], at: int) -> None:
-        self.lines, self.at = lines, at
+        self.lines, self.at, self.hunks = lines, at, 0
 
     def more(self) -> bool:
         return self.at < len(self.lines)
@@ -89,6 +96,8 @@ class _Reader:
             if self._only_blank_follows():
                 break
             hunks.append(self._hunk())
+            self.hunks += 1
+            refuse_many(self.at, hunks=self.hunks)
         self._refuse_rest("begin each line of a hunk with ' ' (unchanged), '-' (old) or '+' (new)")
         if target is not None:
             return FilePatch(PatchAction.MOVE, target, first, from_path=path, hunks=tuple(hunks))
@@ -103,6 +112,12 @@ class _Reader:
         while self.more() and (found := read_header(self.lines[self.at].rstrip("\r"))):
             if found.anchor:
                 anchors.append(found.anchor)
+                if len(anchors) > MAX_ANCHORS:
+                    raise invalid(
+                        self.at + 1,
+                        f"more than {MAX_ANCHORS} @@ lines before one hunk",
+                        "the innermost ones are enough",
+                    )
             elif found.old:
                 header = found
             self.at += 1
@@ -130,7 +145,7 @@ class _Reader:
         elif not line.strip("\r"):
             body.append(HunkLine(Op.CONTEXT, line))
         else:
-            body.append(HunkLine(Op(line[0]), line[1:]))
+            body.append(HunkLine(OPS[line[0]], line[1:]))
 
     def _at_border(self) -> bool:
         return self.lines[self.at].startswith("***")
@@ -156,4 +171,4 @@ def _name(line: str, mark: str, number: int) -> str:
     name = line[len(mark) :].strip()
     if not name:
         raise invalid(number, "a name is missing", f"write '{mark} path'")
-    return name
+    return not_too_long(name, number)

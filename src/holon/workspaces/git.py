@@ -1,7 +1,8 @@
 """Git, run so that a repository cannot run anything: no hooks, no filters of its own, no network, no questions.
 
 A repository is data that an agent, or a stranger, may have written, and its configuration can name programs. What the
-operator has set for all repositories (the system's and the user's configuration) is trusted and stays in force.
+operator has set for all repositories (the system's and the user's configuration) is trusted and stays in force. Where
+an agent could change the configuration while git runs, git runs in a sandbox (`CONFINED`).
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,8 @@ from holon.workspaces.git_problems import GitFailed, GitProblem, explain
 from holon.workspaces.locks import HELD
 
 TIMEOUT_S = 30.0
+#: Git's environment -> what stands before git. Set by `git_cell`, for whatever is run meanwhile.
+CONFINED: ContextVar[Callable[[Mapping[str, str]], Sequence[str]] | None] = ContextVar("confined", default=None)
 #: What git may take to end after it was asked to: it removes what it had begun.
 _GRACE_S = 5.0
 
@@ -108,12 +112,15 @@ class _Answer(NamedTuple):
 
 
 async def _run(arguments: list[str], directory: Path, timeout_s: float, config: Mapping[str, str]) -> _Answer:
+    environment, confined = _environment(config), CONFINED.get()
+    prefix = confined(environment) if confined else ()
     try:
         process = await asyncio.create_subprocess_exec(
+            *prefix,
             "git",
             *arguments,
             cwd=directory,
-            env=_environment(config),
+            env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -12,6 +12,8 @@ from holon.core.codec import Record
 from holon.core.errors import AgentError
 from holon.core.values import Value
 
+MAX_FILES, MAX_HUNKS = 200, 2_000
+
 
 class InvalidPatch(AgentError):
     """The text is not a patch in any form that is understood."""
@@ -30,6 +32,10 @@ class Op(StrEnum):
     CONTEXT = " "
     REMOVE = "-"
     ADD = "+"
+
+
+#: By the character that begins a line; `Op(character)` is slower.
+OPS = {op.value: op for op in Op}
 
 
 class IgnoredMetadata(Record, frozen=True, kw_only=True):
@@ -159,6 +165,12 @@ def made_hunk(lines: list[HunkLine], patch_line: int, header: HunkHeader, **more
             "put it after the last old line, the last new line, or both",
         )
     return hunk
+
+
+def refuse_many(line: int, *, files: int = 0, hunks: int = 0) -> None:
+    """As soon as there are too many: the rest need not be read."""
+    if files > MAX_FILES or hunks > MAX_HUNKS:
+        raise invalid(line, f"it has more than {MAX_FILES} files or {MAX_HUNKS:,} hunks", "send it in parts")
 
 
 def invalid(line: int, message: str, hint: str) -> InvalidPatch:

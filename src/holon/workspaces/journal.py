@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import StrEnum
@@ -17,12 +18,24 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from holon.core.codec import Record, from_plain, to_plain
+from holon.core.errors import AgentError
 from holon.workspaces import steps as stepping
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 from holon.workspaces.snapshots import Snapshot
 from holon.workspaces.steps import Step, StepState
 
 T = TypeVar("T")
+
+#: How long a patch waits for others: for those with the same journal, and for whoever locks its root.
+JOURNAL_PATIENCE_S, ROOT_PATIENCE_S = 10.0, 2.0
+_POLL_S = 0.01
+
+
+class JournalBusy(AgentError):
+    """Another patch with the same journal takes too long. Nothing was changed."""
+
+    code = "patch_busy"
+    status = 503
 
 
 class Phase(StrEnum):
@@ -195,24 +208,55 @@ class OpenPatch:
 
 
 @contextmanager
-def locked(journal_dir: Path) -> Iterator[None]:
-    """The journal folder, made if need be, for one patch or one recovery at a time."""
+def locked(journal_dir: Path, patience: float | None = None) -> Iterator[None]:
+    """The journal folder, made if need be, for one patch or one recovery at a time. `JournalBusy` if it stays taken:
+    without this lock a recovery could take a patch that runs for one that crashed."""
     if not journal_dir.exists():
         journal_dir.mkdir(parents=True, exist_ok=True)
         _sync(journal_dir.parent)
-    with open(journal_dir / "lock", "a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    patience = JOURNAL_PATIENCE_S if patience is None else patience
+    with open(journal_dir / "lock", "a", opener=_private) as file:
+        if not _locks(file.fileno(), patience):
+            raise JournalBusy(
+                f"other patches have been in the making for {patience:g} s; nothing was changed",
+                hint="send the same patch again",
+                field="patch",
+            )
         yield
 
 
 @contextmanager
-def alone_in(root: ExecutionRoot) -> Iterator[None]:
-    """No other patch in this root, whichever journal it has. Best effort: some network disks do not lock folders, and
-    there a file that another patch has changed is noticed, but not prevented from changing at the last moment."""
+def alone_in(root: ExecutionRoot, patience: float | None = None) -> Iterator[bool]:
+    """No other patch in this root, whichever journal it has; False if that could not be had in time.
+
+    Best effort, so it is gone on without: whoever can read a folder can lock it for as long as he likes, and some
+    network disks do not lock folders at all. What is lost is little. Patches with one journal still come one by one,
+    and each looks at a file just before it changes it: a change by another host is noticed, unless it comes in that
+    very moment."""
     with root.folder(PurePosixPath()) as folder:
-        with suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
+        try:
+            alone = _locks(folder, ROOT_PATIENCE_S if patience is None else patience)
+        except OSError:
+            alone = True  # nobody can lock it here, so nobody is waited for
+        yield alone
+
+
+def _locks(descriptor: int, patience: float) -> bool:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_S)
+        else:
+            return True
+
+
+def _private(path: str, flags: int) -> int:
+    """Whoever can open the lock can hold it."""
+    return os.open(path, flags, 0o600)
 
 
 def _sync(folder: Path) -> None:

@@ -5,10 +5,11 @@ finds every problem at once, `apply` changes all files or none. `recover` settle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holon.core.codec import Record, to_plain
 from holon.core.errors import AgentError
@@ -17,6 +18,8 @@ from holon.workspaces.commits import Change, PatchFailed, TargetChanged, commit
 from holon.workspaces.drafts import Draft, DraftFile
 from holon.workspaces.freeform import BEGIN, END, parse_freeform
 from holon.workspaces.hunks import (
+    MAX_FILES,
+    MAX_HUNKS,
     Diagnostic,
     FilePatch,
     Hunk,
@@ -28,11 +31,15 @@ from holon.workspaces.hunks import (
     PatchAction,
     invalid,
 )
+from holon.workspaces.journal import ROOT_PATIENCE_S, JournalBusy
+from holon.workspaces.names import printable
 from holon.workspaces.recovery import Recovery, RecoveryOutcome, recover
 from holon.workspaces.roots import ExecutionRoot, RootViolation
 from holon.workspaces.unified import parse_unified
 
 __all__ = [
+    "MAX_FILES",
+    "MAX_HUNKS",
     "ChangedFile",
     "Diagnostic",
     "FilePatch",
@@ -40,6 +47,7 @@ __all__ = [
     "HunkLine",
     "IgnoredMetadata",
     "InvalidPatch",
+    "JournalBusy",
     "Op",
     "Patch",
     "PatchAction",
@@ -58,8 +66,7 @@ __all__ = [
 ]
 
 MAX_PATCH_CHARS = 4_000_000
-MAX_FILES = 200
-MAX_HUNKS = 2_000
+MAX_PATCH_LINES = 100_000
 #: An error's words are read by a model: beyond this, problems are counted.
 MAX_WORDS = 4_000
 
@@ -121,6 +128,8 @@ def parse(text: str) -> Patch:
     """The patch in `text`: a unified diff, or the freeform grammar, with or without a code fence around it."""
     if len(text) > MAX_PATCH_CHARS:
         raise invalid(1, f"it has {len(text):,} characters, at most {MAX_PATCH_CHARS:,} are taken", "send it in parts")
+    if text.count("\n") > MAX_PATCH_LINES:
+        raise invalid(1, f"it has more than {MAX_PATCH_LINES:,} lines", "send it in parts")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -128,8 +137,6 @@ def parse(text: str) -> Patch:
         raise invalid(line, "it has a character that is no text", "send valid unicode") from error
     lines, transported = _without_transport(text)
     patch = _parse_lines(lines)
-    if len(patch.files) > MAX_FILES or sum(len(file.hunks) for file in patch.files) > MAX_HUNKS:
-        raise invalid(1, f"it has more than {MAX_FILES} files or {MAX_HUNKS:,} hunks", "send it in parts")
     return Patch(patch.files, ignored=(*transported, *patch.ignored))
 
 
@@ -161,8 +168,9 @@ def check(patch: Patch, root: ExecutionRoot) -> Plan:
 def apply(plan: Plan, journal_dir: Path) -> PatchResult:
     """Carries the plan out, whole or not at all. `journal_dir` is where `recover` looks after a crash."""
     plan.refuse_problems()
-    if plan.changes:
-        commit(plan.root, plan.changes, journal_dir)
+    if plan.changes and not commit(plan.root, plan.changes, journal_dir):
+        note = Diagnostic(path=".", kind="root_locked", message=_LOCKED)
+        return replace(plan.result, diagnostics=[*plan.result.diagnostics, note])
     return plan.result
 
 
@@ -210,29 +218,33 @@ def _changed(files: Sequence[DraftFile]) -> list[ChangedFile]:
     sources = {file.came_from for file in files if file.after is not None and file.came_from}
     changed: list[ChangedFile] = []
     for file in files:
-        path = str(file.path)
+        path = printable(file.path)
         if file.after is None:
             if file.before is not None and file.path not in sources:
                 changed.append(ChangedFile(action=PatchAction.DELETE, path=path))
         elif file.came_from not in (None, file.path):
-            changed.append(ChangedFile(action=PatchAction.MOVE, path=path, from_path=str(file.came_from)))
+            changed.append(ChangedFile(action=PatchAction.MOVE, path=path, from_path=printable(str(file.came_from))))
         elif _differs(file):
             changed.append(ChangedFile(action=PatchAction.MODIFY if file.before else PatchAction.ADD, path=path))
     return changed
 
 
 def _unchanged(patch: Patch, files: Sequence[DraftFile], changed: Sequence[ChangedFile]) -> list[Diagnostic]:
-    touched = {PurePosixPath(path) for file in changed for path in (file.path, file.from_path) if path}
+    touched = {path for file in changed for path in (file.path, file.from_path)}
     message = "stays as it is: the patch changes nothing in it that can be changed"
-    idle = [file for file in files if file.path not in touched and file.after is not None]
+    idle = [file for file in files if printable(file.path) not in touched and file.after is not None]
     copied = {section.from_path for section in patch.files if section.action is PatchAction.ADD}
     return [
-        Diagnostic(path=str(file.path), kind="unchanged", message=message)
+        Diagnostic(path=printable(file.path), kind="unchanged", message=message)
         for file in idle
         if str(file.path) not in copied
     ]
 
 
+_LOCKED = (
+    f"somebody has locked the folder (flock): the patch waited {ROOT_PATIENCE_S:g} s and was applied all the same; "
+    "a command that locks should lock a file"
+)
 _VERBS = {
     PatchAction.ADD: "added {path}",
     PatchAction.MODIFY: "modified {path}",

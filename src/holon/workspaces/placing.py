@@ -14,9 +14,10 @@ from functools import cached_property
 from itertools import islice
 
 from holon.core.values import Value
+from holon.workspaces.effort import LINE, Effort
 from holon.workspaces.hunks import Hunk, Op
 from holon.workspaces.lines import Line, usual_eol
-from holon.workspaces.mismatches import explain, listed
+from holon.workspaces.mismatches import Likeness, explain, listed, shown
 
 #: As many places are looked for; more are only said to exist.
 MAX_CANDIDATES = 20
@@ -52,9 +53,10 @@ class Placement:
         return not self.placed and bool(self.misfits) and all(it.kind == "already_applied" for it in self.misfits)
 
 
-def place(hunks: Sequence[Hunk], lines: Sequence[Line]) -> Placement:
-    """Each hunk after the one before it. A hunk that does not fit is remarked on, and the next is still tried."""
-    file, result = _File(lines), Placement()
+def place(hunks: Sequence[Hunk], lines: Sequence[Line], effort: Effort | None = None) -> Placement:
+    """Each hunk after the one before it. A hunk that does not fit is remarked on, and the next is still tried.
+    `TooMuchWork` if the effort does not suffice."""
+    file, result = _File(lines, effort or Effort()), Placement()
     start, trusted = 0, True
     for number, hunk in enumerate(hunks, 1):
         if len(result.misfits) == MAX_MISFITS:
@@ -98,22 +100,45 @@ def edit(lines: Sequence[Line], placed: Sequence[Placed]) -> list[Line]:
 class _File:
     """A file's lines, and what they are compared by: with their carriage returns or without."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self.lines = lines
-        self.texts = [line.text for line in lines]
-        self.margins = [text.strip() for text in self.texts]
+    def __init__(self, lines: Sequence[Line], effort: Effort) -> None:
+        effort.place(len(lines) * LINE)
+        self.lines, self.effort = lines, effort
+        self._likenesses: dict[bool, Likeness] = {}
+
+    @cached_property
+    def texts(self) -> list[str]:
+        return [line.text for line in self.lines]
 
     @cached_property
     def raws(self) -> list[str]:
         return [line.raw for line in self.lines]
 
     @cached_property
-    def standing(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """Where each text stands, without and with carriage returns."""
-        return _standing(self.texts), _standing(self.raws)
+    def text_places(self) -> dict[str, list[int]]:
+        return _standing(self.texts)
+
+    @cached_property
+    def raw_places(self) -> dict[str, list[int]]:
+        return _standing(self.raws)
+
+    @cached_property
+    def margin_places(self) -> dict[str, list[int]]:
+        """Where each text stands, whatever is around it: anchors are found by it."""
+        self.effort.place(len(self.lines) * LINE)
+        return _standing([text.strip() for text in self.texts])
 
     def keys(self, hunk: Hunk) -> list[str]:
         return self.raws if hunk.speaks_of_returns else self.texts
+
+    def places(self, hunk: Hunk) -> dict[str, list[int]]:
+        return self.raw_places if hunk.speaks_of_returns else self.text_places
+
+    def likeness(self, hunk: Hunk) -> Likeness:
+        """What is known of the file for hunks that fit nowhere; made once for all of them."""
+        returns = hunk.speaks_of_returns
+        if returns not in self._likenesses:
+            self._likenesses[returns] = Likeness(self.lines, self.keys(hunk), self.places(hunk), self.effort)
+        return self._likenesses[returns]
 
     def find(self, hunk: Hunk, start: int, trusted: bool) -> list[int]:
         """The places where the hunk may go: one, or none, or several that nothing decides between."""
@@ -124,7 +149,7 @@ class _File:
             return [hunk.old_start - 1]
         if not hunk.anchors:
             return list(islice(self.fits(hunk, start), MAX_CANDIDATES + 1))
-        return sorted(_next_after(self._anchored(hunk, start), list(self.fits(hunk, start))))
+        return self._find_anchored(hunk, start)
 
     def find_applied(self, hunk: Hunk, start: int, trusted: bool) -> int | None:
         """Where the hunk's result stands already, if it does and if its lines are telling enough to say so."""
@@ -138,16 +163,23 @@ class _File:
         return found[0] if telling else None
 
     def fits(self, hunk: Hunk, start: int) -> Iterator[int]:
-        wanted, keys = [line.text for line in hunk.old], self.keys(hunk)
-        standing = self.standing[hunk.speaks_of_returns]
-        rarest = min(range(len(wanted)), key=lambda index: len(standing.get(wanted[index], ())))
-        spots = standing.get(wanted[rarest], [])
-        if len(spots) * len(wanted) <= len(keys):
-            found: Iterable[int] = (at - rarest for at in spots[bisect_left(spots, start + rarest) :])
-            found = (at for at in found if keys[at : at + len(wanted)] == wanted)
+        """Every place from `start` on, found by the line of the hunk that is rarest, or else by looking at all."""
+        self.effort.place(len(hunk.old) * 4)
+        wanted, places = [line.text for line in hunk.old], self.places(hunk)
+        rarest = min(range(len(wanted)), key=lambda index: len(places.get(wanted[index], ())))
+        spots = places.get(wanted[rarest], [])
+        if len(spots) * len(wanted) <= len(self.lines):
+            found = self._beside(spots, rarest, wanted, start, self.keys(hunk))
         else:
-            found = _occurrences(keys, wanted, start)
+            found = _occurrences(self.keys(hunk), wanted, start, self.effort)
         yield from (at for at in found if self._ends_agree(hunk, at))
+
+    def _beside(self, spots: list[int], rarest: int, wanted: list[str], start: int, keys: list[str]) -> Iterator[int]:
+        for index in range(bisect_left(spots, start + rarest), len(spots)):
+            self.effort.place(2 + len(wanted) // 4)
+            at = spots[index] - rarest
+            if keys[at : at + len(wanted)] == wanted:
+                yield at
 
     def _fits_at(self, hunk: Hunk, at: int, start: int) -> bool:
         if at < start or self.keys(hunk)[at : at + len(hunk.old)] != [line.text for line in hunk.old]:
@@ -166,18 +198,32 @@ class _File:
         """Where a hunk goes that shows no line of the file: only where something other than its number says so."""
         if not self.lines or hunk.at_end:
             return [len(self.lines)]
-        return [anchor + 1 for anchor in self._anchored(hunk, start)]
+        return [anchor + 1 for anchor in self._anchored(hunk, start)[: MAX_CANDIDATES + 1]]
+
+    def _find_anchored(self, hunk: Hunk, start: int) -> list[int]:
+        """The first place after each one of the last anchor."""
+        found: list[int] = []
+        anchors, next_one = self._anchored(hunk, start), 0
+        while next_one < len(anchors) and len(found) <= MAX_CANDIDATES:
+            at = next(self.fits(hunk, max(start, anchors[next_one] + 1)), None)
+            if at is None:
+                break
+            found.append(at)
+            next_one = bisect_left(anchors, at, next_one)  # those before it lead to the same place
+        return found
 
     def _anchored(self, hunk: Hunk, start: int) -> list[int]:
         """Where the last anchor stands: the first one after each place of those before it. Margins do not count."""
         if not hunk.anchors:
             return []
-        first, *inner = [[i for i, text in enumerate(self.margins) if text == it.strip()] for it in hunk.anchors]
+        first, *inner = [self.margin_places.get(anchor.strip(), []) for anchor in hunk.anchors]
         # An anchor may be the line on which the hunk before it ended.
-        places = {at for at in first if at >= start - 1}
+        places = first[bisect_left(first, start - 1) :]
+        self.effort.place(len(places))
         for standing in inner:
-            places = _next_after(places, standing)
-        return sorted(places)
+            self.effort.place(len(places) * 8)
+            places = sorted(_next_after(places, standing))
+        return places
 
 
 def _standing(keys: Sequence[str]) -> dict[str, list[int]]:
@@ -193,8 +239,9 @@ def _next_after(places: Iterable[int], ordered: Sequence[int]) -> set[int]:
     return {ordered[index] for index in found if index < len(ordered)}
 
 
-def _occurrences(keys: Sequence[str], wanted: Sequence[str], start: int) -> Iterator[int]:
+def _occurrences(keys: Sequence[str], wanted: Sequence[str], start: int, effort: Effort) -> Iterator[int]:
     """Every index from `start` at which `wanted` stands, in linear time (Knuth, Morris, Pratt): input can be odd."""
+    effort.place(len(wanted) * 4)
     borders, width = [0], 0
     for key in wanted[1:]:
         while width and key != wanted[width]:
@@ -202,12 +249,19 @@ def _occurrences(keys: Sequence[str], wanted: Sequence[str], start: int) -> Iter
         width += key == wanted[width]
         borders.append(width)
     matched = 0
-    for index, key in enumerate(islice(keys, start, None), start):
+    for index in range(start, len(keys)):
+        if (index - start) % _STRIDE == 0:
+            effort.place(min(_STRIDE, len(keys) - index) * 2)
+        key = keys[index]
         while matched and (matched == len(wanted) or key != wanted[matched]):
             matched = borders[matched - 1]
         matched += key == wanted[matched]
         if matched == len(wanted):
             yield index - len(wanted) + 1
+
+
+#: As many lines are paid for at a time: who stops early has not paid for all.
+_STRIDE = 256
 
 
 def _carried_out(it: Placed, lines: Sequence[Line], usual: str) -> Iterator[Line]:
@@ -252,8 +306,8 @@ def _misfit(name: str, hunk: Hunk, file: _File, start: int, found: list[int], *,
         places = listed([str(at + 1) for at in found[:MAX_CANDIDATES]], more=len(found) > MAX_CANDIDATES)
         advice = "add unchanged lines around it until it fits in one place, or give its line number as @@ -N,… +N,… @@"
         return Remark("ambiguous_context", f"{name} fits at lines {places}: {advice}")
-    if absent := [anchor for anchor in hunk.anchors if anchor.strip() not in file.margins]:
-        return Remark("anchor_not_found", f"{name}: no line of the file is {absent[0]!r}, which its @@ line names")
+    if absent := [anchor for anchor in hunk.anchors if anchor.strip() not in file.margin_places]:
+        return Remark("anchor_not_found", f"{name}: no line of the file is {shown(absent[0])}, which its @@ line names")
     if not hunk.old:
         advice = "keep an unchanged line before or after the added ones"
         return Remark("no_context", f"{name} only adds lines and does not say where: {advice}")
@@ -263,7 +317,9 @@ def _misfit(name: str, hunk: Hunk, file: _File, start: int, found: list[int], *,
         return Remark(
             "hunk_order", f"{name} fits at line {earlier + 1}, before the end of the hunk ahead of it: {advice}"
         )
-    return Remark("context_not_found", f"{name} {'does not fit either' if brief else explain(hunk, file.lines)}")
+    return Remark(
+        "context_not_found", f"{name} {'does not fit either' if brief else explain(hunk, file.likeness(hunk))}"
+    )
 
 
 def _lines(number: int) -> str:

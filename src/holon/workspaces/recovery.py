@@ -7,14 +7,19 @@ the root, nothing is done.
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 
 from holon.core.codec import InvalidShape, Record
-from holon.workspaces.journal import OPEN, Blocked, Journal, OpenPatch, Phase, alone_in, locked
+from holon.workspaces.journal import OPEN, Blocked, Journal, JournalBusy, OpenPatch, Phase, alone_in, locked
+from holon.workspaces.names import printable
 from holon.workspaces.roots import ExecutionRoot, RootViolation
+
+#: How long a recovery waits for others, all of its patches together: a start waits for it.
+PATIENCE_S = 1.0
 
 
 class RecoveryOutcome(StrEnum):
@@ -23,7 +28,7 @@ class RecoveryOutcome(StrEnum):
     #: Taken back, except where somebody else has changed a file; its old content lies beside it.
     CONFLICT = "conflict"
     ROOT_GONE = "root_gone"
-    #: The journal cannot be read, or the disk refuses; the journal is kept.
+    #: The journal cannot be read, or is in use, or the disk refuses; the journal is kept.
     STUCK = "stuck"
 
 
@@ -39,16 +44,22 @@ class Recovery(Record, frozen=True, kw_only=True):
 
 
 def recover(journal_dir: Path) -> list[Recovery]:
-    """Settles every patch that was interrupted. Call it before anything else patches; it waits for one that runs."""
+    """Settles every patch that was interrupted. Call it before anything else patches; it waits a moment for others."""
     if not journal_dir.is_dir():
         return []
-    with locked(journal_dir):
-        for draft in journal_dir.glob("*.draft"):
-            draft.unlink()
-        return [_recover(Journal(path)) for path in sorted(journal_dir.iterdir()) if path.suffix in OPEN]
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        with locked(journal_dir, PATIENCE_S):
+            for draft in journal_dir.glob("*.draft"):
+                draft.unlink()
+            open_ones = [Journal(path) for path in sorted(journal_dir.iterdir()) if path.suffix in OPEN]
+            return [_recover(journal, deadline) for journal in open_ones]
+    except JournalBusy:
+        words = "another process holds the lock in this folder; what a crash left open is settled at the next start"
+        return [Recovery(journal=printable(journal_dir), root="", outcome=RecoveryOutcome.STUCK, message=words)]
 
 
-def _recover(journal: Journal) -> Recovery:
+def _recover(journal: Journal, deadline: float) -> Recovery:
     try:
         entry = journal.read()
     except (OSError, ValueError, InvalidShape) as error:
@@ -57,8 +68,9 @@ def _recover(journal: Journal) -> Recovery:
         return Recovery(journal=journal.path.stem, root="", outcome=RecoveryOutcome.STUCK, message=words)
 
     def settled(outcome: RecoveryOutcome, message: str, paths: list[str] | None = None) -> Recovery:
-        named = [step.path for step in entry.steps] if paths is None else paths
-        return Recovery(journal=journal.path.stem, root=entry.root, outcome=outcome, paths=named, message=message)
+        named = [printable(path) for path in ([step.path for step in entry.steps] if paths is None else paths)]
+        root = printable(entry.root)
+        return Recovery(journal=journal.path.stem, root=root, outcome=outcome, paths=named, message=message)
 
     try:
         patch = OpenPatch(ExecutionRoot(entry.root), entry, journal)
@@ -68,7 +80,7 @@ def _recover(journal: Journal) -> Recovery:
             RecoveryOutcome.ROOT_GONE, f"the execution root is gone; the journal is kept as {journal.path.name}"
         )
     try:
-        with alone_in(patch.root):
+        with alone_in(patch.root, max(0.0, deadline - time.monotonic())):
             if journal.phase is Phase.DONE or _went_on(patch):
                 patch.close()
                 return settled(RecoveryOutcome.COMPLETED, "the patch was completed: all files are new")
@@ -78,7 +90,9 @@ def _recover(journal: Journal) -> Recovery:
             return settled(RecoveryOutcome.CONFLICT, f"{words}; the journal is kept as {journal.path.name}", left)
         return settled(RecoveryOutcome.ROLLED_BACK, "the patch was taken back: all files are as before")
     except (OSError, RootViolation) as error:
-        return settled(RecoveryOutcome.STUCK, f"the disk refused: {error}; the journal is kept for the next try")
+        return settled(
+            RecoveryOutcome.STUCK, f"the disk refused: {printable(str(error))}; the journal is kept for the next try"
+        )
 
 
 def _went_on(patch: OpenPatch) -> bool:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from holon.core.errors import AgentError
+from holon.workspaces.names import printable
 
 MAX_LINKS = 40
 #: What Linux takes; known before any folder on the way is made.
@@ -45,7 +46,7 @@ class ExecutionRoot:
             raise RootViolation(
                 f"the execution root {str(path)!r} is not a folder",
                 hint="choose a folder with UseWorkspace",
-                root=str(path),
+                root=printable(path),
             )
         self._identity = (found.st_dev, found.st_ino)
 
@@ -196,16 +197,18 @@ class ExecutionRoot:
         shown = given if len(given) <= 200 else f"{given[:200]}…"
         return RootViolation(
             f"path {shown!r} is refused: {reason}",
-            hint=f"use a path inside the execution root {self.path}, relative to it",
+            hint=f"use a path inside the execution root {printable(self.path)}, relative to it",
             field=field,
-            given=shown.encode("utf-8", "backslashreplace").decode(),
-            root=str(self.path),
+            given=printable(shown),
+            root=printable(self.path),
         )
 
     @staticmethod
     def _gone(path: str | Path) -> RootViolation:
         return RootViolation(
-            f"the execution root {str(path)!r} is gone", hint="choose a workspace with UseWorkspace", root=str(path)
+            f"the execution root {str(path)!r} is gone",
+            hint="choose a workspace with UseWorkspace",
+            root=printable(path),
         )
 
 

@@ -201,7 +201,9 @@ def _binds(spec: SandboxSpec, root: Path) -> list[Bind]:
             f"the execution root {spec.root} is gone", hint="choose a workspace with UseWorkspace", field="root"
         )
     own = real(spec.agent_home) if spec.agent_home else None
-    writable = [root, *map(real, spec.writable), *([own] if own else [])]
+    # What lies in the agent's home comes with it: a bind of its own would follow a link that was put there meanwhile.
+    at_home = own is not None and lies_in(str(root), str(own))
+    writable = [*([] if at_home else [root]), *map(real, spec.writable), *([own] if own else [])]
     binds = [*(Bind(path, writable=True) for path in writable)]
     binds += [Bind(real(path), writable=False) for path in spec.readable]
     binds += of_repository(root, real(spec.git_common_dir), spec.git_access) if spec.git_common_dir else []

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 
 from holon.workspaces.hunks import (
+    OPS,
     FilePatch,
     Hunk,
     HunkHeader,
@@ -21,6 +23,7 @@ from holon.workspaces.hunks import (
     invalid,
     made_hunk,
     read_header,
+    refuse_many,
 )
 from holon.workspaces.quoting import read_name, read_pair, without_prefixes
 
@@ -65,6 +68,7 @@ _NOTES: list[tuple[str, str]] = [
     ("index ", "index"),
 ]
 _REPORTED = ("old_mode", "new_mode", "similarity_index", "dissimilarity_index")
+_NOTE_CHARS = 80
 _BINARY = ("GIT binary patch", "Binary files ")
 #: Lines that tools put around their sections; nobody misses them.
 _DECORATION = re.compile(r"(Index: |={5,}|From |Date: |Subject: |Only in |diff |-- ?$|\d+\.\d+|---$|```|\s*$| .+\|)")
@@ -87,6 +91,9 @@ class _Reader:
         if self.lines and not self.lines[-1]:
             self.lines.pop()
         self.at = 0
+        #: The last two lines that are not blank, from the end.
+        self.last = list(islice((index for index in reversed(range(len(self.lines))) if self.lines[index].strip()), 2))
+        self.hunks = 0
         self.passed: list[IgnoredMetadata] = []
 
     def read(self) -> Patch:
@@ -94,6 +101,7 @@ class _Reader:
         while self.at < len(self.lines):
             if self._starts_file():
                 files.append(_made_file(self._section()))
+                refuse_many(self.at, files=len(files))
                 continue
             if read_header(self.lines[self.at]):
                 raise invalid(self.at + 1, "a hunk without a file", "put '--- a/path' and '+++ b/path' before it")
@@ -109,7 +117,7 @@ class _Reader:
         if files and line.startswith(("+", "-")) and not (line == "---" or self._at_signature()):
             raise invalid(self.at + 1, f"{line[:60]!r} is in no hunk", "begin each hunk with a line '@@ -N,n +N,n @@'")
         if files and not _DECORATION.match(line) and len(self.passed) < 5:
-            self.passed.append(IgnoredMetadata(path=files[-1].path, kind="text", value=line[:80]))
+            self.passed.append(IgnoredMetadata(path=files[-1].path, kind="text", value=line[:_NOTE_CHARS]))
         self.at += 1
 
     def _starts_file(self) -> bool:
@@ -123,7 +131,7 @@ class _Reader:
     def _section(self) -> _Section:
         section = _Section(self.at + 1)
         if self.lines[self.at].startswith("diff --git "):
-            section.names = read_pair(self.lines[self.at][len("diff --git ") :].rstrip("\r"))
+            section.names = read_pair(self.lines[self.at][len("diff --git ") :].rstrip("\r"), self.at + 1)
             self.at += 1
             self._read_notes(section)
         if self.at < len(self.lines) and self._starts_names():
@@ -140,7 +148,7 @@ class _Reader:
             if known:
                 value = line[len(known[0]) :]
                 is_name = known[1].startswith(("rename", "copy"))
-                section.notes[known[1]] = read_name(value, self.at + 1) if is_name else value
+                section.notes[known[1]] = read_name(value, self.at + 1) if is_name else value[:_NOTE_CHARS]
             elif line.startswith(_BINARY):
                 section.binary = True
                 while self.at < len(self.lines) and not self._starts_file():
@@ -158,6 +166,8 @@ class _Reader:
                 break
             self.at += 1
             section.hunks.append(self._numbered(header, first) if header.old else self._unnumbered(header, first))
+            self.hunks += 1
+            refuse_many(first, hunks=self.hunks)
         if not section.hunks:
             raise invalid(section.line, "a file section without hunks", "give it at least one hunk that begins with @@")
 
@@ -215,8 +225,8 @@ class _Reader:
         """Whether here is what mail programs and `git format-patch` end with, and not the removal of a dash."""
         if self.lines[self.at].rstrip() != "--":
             return False
-        rest = [line for line in self.lines[self.at + 1 :] if line.strip()]
-        return len(rest) <= 1 and not any(line[0] in " +-@" for line in rest)
+        rest = [index for index in self.last if index > self.at]
+        return len(rest) <= 1 and not any(self.lines[index][0] in " +-@" for index in rest)
 
     def _next_file(self, counted: tuple[int, int], wanted: tuple[int, int]) -> bool:
         """Whether `---` and `+++` inside the counts are the next file, because the header counted too many lines."""
@@ -261,11 +271,12 @@ class _Body:
             self.lines[-1] = self.lines[-1]._replace(ends=False)
             return
         # Editors and models drop the space of an empty context line.
-        op = Op(line[0]) if line.strip("\r") else Op.CONTEXT
-        self.lines.append(HunkLine(op, line[1:] if line.strip("\r") else line))
+        blank = not line.strip("\r")
+        op = Op.CONTEXT if blank else OPS[line[0]]
+        self.lines.append(HunkLine(op, line if blank else line[1:]))
         self.old += op is not Op.ADD
         self.new += op is not Op.REMOVE
-        self.blank_end = 0 if line.strip("\r") else self.blank_end + 1
+        self.blank_end = self.blank_end + 1 if blank else 0
 
     def counted(self) -> tuple[int, int]:
         return self.old, self.new

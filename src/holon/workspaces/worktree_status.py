@@ -14,8 +14,11 @@ from pathlib import Path
 from holon.core.values import Value
 from holon.workspaces.git import Repository, git, own_filters
 from holon.workspaces.git_problems import GitFailed, GitProblem
+from holon.workspaces.names import printable
 
 STATUS_TIMEOUT_S = 120.0
+#: Git's own word for it: a worktree is locked with it until it is complete.
+HALF_MADE = "initializing"
 #: What a worktree's git folder holds while an operation is half done; a clean tree says nothing then.
 _UNDER_WAY = (
     "MERGE_HEAD",
@@ -153,13 +156,13 @@ async def committed_files(where: Repository, base: str | None, head: str | None)
     if base is None or head is None or base == head:
         return []
     listing = await git(where, "diff-tree", "-r", "--name-only", "--no-ext-diff", "--no-textconv", "-z", base, head)
-    return [name for name in listing.split("\0") if name]
+    return [printable(name) for name in listing.split("\0") if name]
 
 
 def _half_made(admin: Path | None) -> bool:
-    """Git locks a worktree with this word until it is complete. Only who holds our lock may believe it."""
+    """Only who holds our lock may believe it."""
     with suppress(OSError):
-        return admin is not None and (admin / "locked").read_text().strip() == "initializing"
+        return admin is not None and (admin / "locked").read_text().strip() == HALF_MADE
     return False
 
 
@@ -190,7 +193,7 @@ def _read(reported: str) -> tuple[str | None, str | None, list[str]]:
                 touched.append(field.split(" ", 10)[10])
             case "? ":
                 touched.append(field[2:])
-    return branch, head, touched
+    return branch, head, [printable(name) for name in touched]
 
 
 def _reason(*candidates: tuple[str, bool]) -> str | None:

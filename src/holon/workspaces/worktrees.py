@@ -1,8 +1,8 @@
 """Worktrees: isolated copies of a repository's tree, made by the runtime and removed when nothing is lost by it.
 
 A managed worktree stands beside its repository, in `.holon-worktrees-<repo>/<branch>`. It goes, with its branch, only
-if everything in it exists elsewhere too; whatever cannot be told for certain is kept for review. What somebody has
-worked in is never removed by force.
+if everything in it exists elsewhere too, but for what the project has told git to ignore; whatever cannot be told for
+certain is kept for review. What somebody has worked in is never removed by force.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from holon.core.values import Value
 from holon.core.workspaces import CleanupStatus, ProjectionKind, TaskWorktree, WorktreeSession
@@ -21,6 +22,7 @@ from holon.workspaces.git import Repository, git, own_filters
 from holon.workspaces.git_problems import GitFailed, GitProblem
 from holon.workspaces.locks import alone
 from holon.workspaces.worktree_status import (
+    HALF_MADE,
     STATUS_TIMEOUT_S,
     Standing,
     WorktreeState,
@@ -112,16 +114,13 @@ async def create(
     target = _target(repo, branch, path)
     async with alone(common):
         _refuse_taken(target)
-        filters, commit, _ = await asyncio.gather(
-            own_filters(repo), _commit(repo, base, head), _refuse_branch(repo, branch)
-        )
+        commit, _ = await asyncio.gather(_commit(repo, base, head), _refuse_branch(repo, branch))
         try:
+            lock = ("--lock", "--reason", HALF_MADE)
             await git(
-                repo,
-                *("worktree", "add", "--quiet", "--no-track", "-b", branch, str(target), commit),
-                timeout_s=timeout_s,
-                config=filters,
+                repo, "worktree", "add", "--quiet", "--no-checkout", *lock, "-b", branch, "--", str(target), commit
             )
+            await _check_out(common, target, timeout_s)
         except (GitFailed, asyncio.CancelledError) as failed:
             if getattr(failed, "problem", None) not in _SOMEBODY_ELSES:
                 await _undo(repo, common, target, branch, commit)
@@ -169,10 +168,25 @@ def adopt(path: Path) -> Detected:
     return found
 
 
-def managed(anchor: Path, common_dir: Path) -> list[Path]:
+class Shelved(NamedTuple):
+    """A managed worktree that stands beside its repository."""
+
+    path: Path
+    #: None where its head is detached.
+    branch: str | None
+
+
+def managed(anchor: Path, common_dir: Path) -> list[Shelved]:
     """The managed worktrees that a repository knows, whether their folders are there or not: none is forgotten."""
     own = shelf(anchor)
-    return sorted(place for _, place in admin_dirs(common_dir) if place.parent == own)
+    return sorted(Shelved(place, _head_of(entry)) for entry, place in admin_dirs(common_dir) if place.parent == own)
+
+
+def _head_of(admin: Path) -> str | None:
+    with suppress(OSError):
+        head = (admin / "HEAD").read_text(errors="surrogateescape").strip()
+        return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else None
+    return None
 
 
 async def _where(repo: Path) -> tuple[Path, str, str]:
@@ -191,7 +205,8 @@ async def _where(repo: Path) -> tuple[Path, str, str]:
             f"{repo} has no commit yet, so there is nothing to make a worktree of",
             hint="make a first commit in it",
         ) from failed
-    bare, common, commit, head = answer.splitlines()
+    bare, *lines, commit, head = answer.removesuffix("\n").split("\n")
+    common = "\n".join(lines)  # a path may have any name
     if bare == "true":
         raise GitFailed(
             GitProblem.BARE_REPOSITORY,
@@ -205,6 +220,17 @@ async def _where(repo: Path) -> tuple[Path, str, str]:
             hint="check out a branch in it first: git switch <branch>",
         )
     return Path(common), head.removeprefix("refs/heads/"), commit
+
+
+async def _check_out(common: Path, target: Path, timeout_s: float) -> None:
+    """The files. Filters are looked for where they would work: a configuration can differ from worktree to worktree."""
+    admin = admin_dir(common, target)
+    if admin is None:
+        raise GitFailed(GitProblem.OTHER, f"{target} was taken away while it was made", hint="try again")
+    tree = Repository(git_dir=admin, work_tree=target)
+    filters = await own_filters(tree)
+    await git(tree, "reset", "--hard", "--quiet", "--no-recurse-submodules", timeout_s=timeout_s, config=filters)
+    (admin / "locked").unlink(missing_ok=True)
 
 
 async def _commit(repo: Path, base: str | None, head: str) -> str:
@@ -247,7 +273,8 @@ async def _remove(path: Path, common_dir: Path, branch: str, base_commit: str | 
     repository = Repository(git_dir=common_dir)
     async with alone(common_dir):
         found = standing(path, common_dir)
-        tip, on, filters = await asyncio.gather(_tip(repository, branch), _branch_of(found), own_filters(repository))
+        seen = Repository(git_dir=found.admin) if found.admin else repository
+        tip, on, filters = await asyncio.gather(_tip(repository, branch), _branch_of(found), own_filters(seen))
         own_commits = bool(tip) and await has_own_commits(repository, branch, tip)
         if found.half_made and not own_commits:
             await _undo(common_dir, common_dir, path, branch, tip)
@@ -310,6 +337,12 @@ async def _delete_branch(repository: Repository, branch: str, tip: str) -> None:
 def _target(repo: Path, branch: str, path: Path | None) -> Path:
     """As git will write it down: without links."""
     wanted = path or placed(detect(repo).anchor, branch)
+    if path is None and wanted.parent.is_symlink():
+        raise GitFailed(
+            GitProblem.PATH_EXISTS,
+            f"{wanted.parent}, where worktrees are kept, is a link",
+            hint="an operator looks into it and removes it",
+        )
     return Path(os.path.realpath(wanted.parent)) / wanted.name
 
 

@@ -13,7 +13,7 @@ from holon.server.parameters import TheHost
 from holon.store.calls import By
 
 Grouping = Annotated[By, QueryParameter(description="What the lines are about.")]
-Day = Annotated[str | None, QueryParameter(description="A day, like 2026-03-01 (UTC).", min_length=10, max_length=10)]
+Day = Annotated[str | None, QueryParameter(description="A day, like 2026-03-01 (UTC).")]
 OfAgent = Annotated[str | None, QueryParameter(description="Only what this agent spent.", min_length=1)]
 
 

@@ -8,7 +8,6 @@ from litestar import Request, Response, get, post
 from litestar.params import FromPath, JSONBody
 
 from holon.core.agents import AgentIdentity
-from holon.core.clock import moment
 from holon.core.codec import Input
 from holon.core.messages import MessageKind, OperatorOrigin, Priority, TextBody
 from holon.runtime.admission import Admission
@@ -16,7 +15,7 @@ from holon.runtime.views import MessageStatus
 from holon.runtime.waking import WakeOutcome, WakeRequest
 from holon.server.auth import caller_of
 from holon.server.openapi import refusals
-from holon.server.parameters import Accepted, AgentId, IdempotencyKey, TheHost, replayable, replays
+from holon.server.parameters import Accepted, AgentId, IdempotencyKey, TheHost, accepted, replayable, replays
 
 
 class PromptRequest(Input, frozen=True, kw_only=True):
@@ -61,8 +60,7 @@ async def prompt(
             idempotency_key=idempotency_key,
         )
     )
-    accepted = Accepted(agent_id=admitted.agent_id, message_id=admitted.message_id)
-    return replayable(accepted, status=202, replayed=admitted.duplicate)
+    return replayable(accepted(admitted), status=202)
 
 
 @get(
@@ -111,14 +109,13 @@ async def create(
     idempotency_key: IdempotencyKey = None,
 ) -> Response[AgentIdentity]:
     """The only way to make one: nobody makes an agent by writing to it. If its template fails, there is no agent."""
-    asked_at = moment(host.clock.now_ms())
-    identity = await host.agents.create(
+    answer = await host.agents.create(
         agent_id,
         surface=caller_of(request).control_surface,
         idempotency_key=idempotency_key,
         template=data.template if data else None,
     )
-    return replayable(identity, status=201, replayed=identity.created_at < asked_at)
+    return replayable(answer, status=201)
 
 
 HANDLERS = [prompt, message, wake, create]

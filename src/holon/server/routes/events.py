@@ -17,6 +17,7 @@ from holon.core.events import Event, EventEnvelope
 from holon.core.presentation import Presentation, present
 from holon.runtime.views import EventQuery
 from holon.server import sse
+from holon.server.auth import welcome
 from holon.server.openapi import refusals
 from holon.server.parameters import AgentId, Sequence, TheHost
 
@@ -113,6 +114,7 @@ async def follow(
             host.events.follow(agent_id, cursor),
             heartbeat_ms=host.settings.event_heartbeat_ms,
             closing=host.shutdown_requested,
+            welcome=welcome(request),
             render=lambda event: sse.frame(shape(event)),
         ),
         media_type=sse.MEDIA_TYPE,
@@ -149,5 +151,9 @@ def _last_event_id(request: Request[Any, Any, Any]) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or int(text) > MAX_SEQ:
-        raise InvalidInput(f"Last-Event-ID {text!r} is no number of an event", field="Last-Event-ID")
+        raise InvalidInput(
+            f"Last-Event-ID {text!r} is no number of an event",
+            hint="send the id of the last event that you have, or leave it out",
+            field="Last-Event-ID",
+        )
     return int(text)

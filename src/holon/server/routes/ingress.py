@@ -23,7 +23,16 @@ from holon.runtime.admission import Admission
 from holon.server.auth import caller_of
 from holon.server.bodies import message_body
 from holon.server.openapi import refusals
-from holon.server.parameters import Accepted, AgentId, DefaultedAgentId, IdempotencyKey, TheHost, replayable, replays
+from holon.server.parameters import (
+    Accepted,
+    AgentId,
+    DefaultedAgentId,
+    IdempotencyKey,
+    TheHost,
+    accepted,
+    replayable,
+    replays,
+)
 
 _RESPONSES = refusals(404, 409, 413, 422, 429) | replays(Accepted)
 
@@ -87,8 +96,7 @@ async def enqueue(
             idempotency_key=idempotency_key,
         )
     )
-    accepted = Accepted(agent_id=admitted.agent_id, message_id=admitted.message_id)
-    return replayable(accepted, status=202, replayed=admitted.duplicate)
+    return replayable(accepted(admitted), status=202)
 
 
 @post(
@@ -121,8 +129,7 @@ async def webhook(
             idempotency_key=idempotency_key,
         )
     )
-    accepted = Accepted(agent_id=admitted.agent_id, message_id=admitted.message_id)
-    return replayable(accepted, status=202, replayed=admitted.duplicate)
+    return replayable(accepted(admitted), status=202)
 
 
 HANDLERS = [enqueue, webhook]

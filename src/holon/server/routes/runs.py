@@ -14,7 +14,7 @@ from holon.core.events import EventEnvelope
 from holon.runtime.run_once import RunRequest, begin_run
 from holon.runtime.run_results import RunResult
 from holon.server import problems, sse
-from holon.server.auth import caller_of
+from holon.server.auth import caller_of, welcome
 from holon.server.openapi import refusals
 from holon.server.parameters import IdempotencyKey, TheHost
 
@@ -44,6 +44,7 @@ async def run(
             _told(started.steps()),
             heartbeat_ms=host.settings.event_heartbeat_ms,
             closing=host.shutdown_requested,
+            welcome=welcome(request),
             render=_render,
         ),
         media_type=sse.MEDIA_TYPE,

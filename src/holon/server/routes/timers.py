@@ -7,7 +7,6 @@ from typing import Any
 from litestar import Request, Response, post
 from litestar.params import FromPath, JSONBody
 
-from holon.core.clock import moment
 from holon.core.timers import Timer
 from holon.runtime.timers import TimerRequest
 from holon.server.auth import caller_of
@@ -31,11 +30,10 @@ async def create(
     idempotency_key: IdempotencyKey = None,
 ) -> Response[Timer]:
     """The first fire is after `duration_ms`; with `interval_ms` there are more. Missed fires come as one."""
-    asked_at = moment(host.clock.now_ms())
-    timer = await host.timers.create(
+    answer = await host.timers.create(
         agent_id, data, surface=caller_of(request).control_surface, idempotency_key=idempotency_key
     )
-    return replayable(timer, status=201, replayed=timer.created_at < asked_at)
+    return replayable(answer, status=201)
 
 
 @post(

@@ -1,0 +1,72 @@
+"""Guarding: a repository's git folder while confined commands can write in it.
+
+Git obeys one file that a main tree never has and that cannot be forbidden beforehand (`commondir`: where the rest of
+the repository is, its configuration included). A command that makes it would have its programs run by whoever uses git
+there next. So it is moved aside while commands run and when they have ended, and the operator is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from holon.core.event_kinds import RepositoryTampered
+from holon.core.tasks import TaskKind
+from holon.core.transitions import Transition
+from holon.store import Store, Tx, tasks
+from holon.workspaces.binds import set_aside
+
+log = logging.getLogger("holon.guarding")
+
+#: Between two looks, while a command runs.
+LOOK_S = 0.2
+
+
+class GitGuard:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        #: Git folders, with the agents whose commands can write in them.
+        self._watched: dict[Path, set[str]] = {}
+        self._watching: asyncio.Task[None] | None = None
+
+    def watch(self, agent_id: str, common: Path) -> None:
+        """Until the agent has no command any more, and once after that."""
+        self._watched.setdefault(common, set()).add(agent_id)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def close(self) -> None:
+        """A last look."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        for common, agents in self._watched.items():
+            await self._look(common, agents)
+
+    async def _watch(self) -> None:
+        while self._watched:
+            await asyncio.sleep(LOOK_S)
+            for common, agents in list(self._watched.items()):
+                busy = {agent_id for agent_id in agents if await self._busy(agent_id)}
+                await self._look(common, agents)
+                agents &= busy
+                if not agents:
+                    del self._watched[common]
+
+    async def _busy(self, agent_id: str) -> bool:
+        live = await self._store.read(lambda tx: tasks.live(tx, agent_id))
+        return any(task.kind is TaskKind.COMMAND_TASK for task in live)
+
+    async def _look(self, common: Path, agents: set[str]) -> None:
+        moved = set_aside(common)
+        if moved is None:
+            return
+        log.error("%s was made by a command and has been moved to %s", common / "commondir", moved)
+        told = RepositoryTampered(path=str(common / "commondir"), moved_to=str(moved))
+
+        def tell(tx: Tx) -> None:
+            for agent_id in sorted(agents):
+                tx.emit(agent_id, told)
+
+        await self._store.write(tell, at=Transition.AGENT_CONTROL)
