@@ -72,6 +72,8 @@ class Outside:
             ("branch", (git / "refs" / "heads" / "holon").glob("*")),
         ):
             for entry in entries:
+                if entry.suffix == ".lock":  # of a git that outlives the process that was killed
+                    continue
                 found.setdefault(entry.name.removeprefix("holon-"), set()).add(what)
         return found
 

@@ -188,8 +188,10 @@ class Run:
     async def _is_over(self, watch: RunWatch) -> bool:
         ticket, working = self.ticket, self.ticket.agent_id in self._host.dispatcher.working
         stored = await self._host.store.read(lambda tx: agents.get(tx, ticket.agent_id))
-        if stored is None or stored.identity.status is RegistryStatus.ARCHIVED:
-            return True  # whoever watched this run too was faster
+        if stored is None:
+            return True
+        if stored.identity.status is RegistryStatus.ARCHIVED:  # whoever watched this run too was faster
+            return watch.seen >= stored.counters.event_seq
         state = stored.state
         if state.current_run_id is not None or watch.seen < stored.counters.event_seq:
             return False
