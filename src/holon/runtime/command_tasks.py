@@ -112,11 +112,7 @@ class CommandTasks:
 
     async def recover(self) -> None:
         """After a restart: goes on watching what runs, and ends what ended or got lost meanwhile. A runner that does
-        not answer holds up neither the start nor the others.
-
-        That happens in watchers, which begin after this returns: a result must not wake an agent before the turn that
-        it left open is taken up, or two workers would go on with that turn.
-        """
+        not answer holds up neither the start nor the others."""
         records, slots = await self._store.read(tasks.live_commands), asyncio.Semaphore(ATTACHING)
         left = await asyncio.gather(*(self._attach(record, slots) for record in records))
         for record, found in zip(records, left, strict=True):

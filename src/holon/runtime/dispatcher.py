@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from holon.core.errors import Fenced, HolonError, StoreUnavailable
@@ -47,6 +47,8 @@ class Dispatcher:
         self._limits, self._assemble, self._on_fenced, self._outages = limits, assemble, on_fenced, outages
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
+        #: Agents that were kicked before work may begin; None from then on.
+        self._early: set[str] | None = set()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         #: How often in a row the worker of an agent has failed.
         self._stumbles: dict[str, int] = {}
@@ -61,7 +63,9 @@ class Dispatcher:
         """There may be something to do for this agent. Cheap, and safe to call too often."""
         if self._closing:
             return
-        if agent_id in self._workers:
+        if self._early is not None:
+            self._early.add(agent_id)
+        elif agent_id in self._workers:
             self._again.add(agent_id)
         else:
             self._start(agent_id, None)
@@ -74,9 +78,14 @@ class Dispatcher:
         self.kick(agent_id)
         return True
 
-    def take_up(self, turn: Turn) -> None:
-        """Goes on with a turn that an earlier process left open, then with the agent's queue."""
-        self._start(turn.agent_id, turn)
+    def open(self, left_open: Iterable[Turn], ready: Iterable[str]) -> None:
+        """From now on there is work. First the turns that an earlier process left open: whoever was kicked before that
+        (by a result, by a new home) would begin with its queue, and two workers would go on with one turn."""
+        early, self._early = self._early or set(), None
+        for turn in left_open:
+            self._start(turn.agent_id, turn)
+        for agent_id in dict.fromkeys((*ready, *sorted(early))):
+            self.kick(agent_id)
 
     @property
     def working(self) -> set[str]:

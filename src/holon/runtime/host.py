@@ -261,11 +261,8 @@ class Host:
         await self.agents.ensure_default()
         await self._hands.recover()
         await self.housing.recover()
-        await self.commands.recover()  # nothing is awaited between this and `take_up`: results would come before turns
-        for turn in recovered.resume:
-            self.dispatcher.take_up(turn)
-        for agent_id in recovered.ready:
-            self.dispatcher.kick(agent_id)
+        await self.commands.recover()
+        self.dispatcher.open(recovered.resume, recovered.ready)
         await self.isolation.end_orphans()
         self.pulse.start()
 
