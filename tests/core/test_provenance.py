@@ -43,7 +43,8 @@ def test_trust_follows_from_the_origin(origin: str, trust: str):
 def test_what_several_say_together_has_the_least_authority_of_them(names: list[str]):
     order = list(AuthorityClass)
     apart = [labels_for(ORIGINS[name]) for name in names]
-    together = labels_for(*(ORIGINS[name] for name in names))
+    first, *others = (ORIGINS[name] for name in names)
+    together = labels_for(first, others)
     assert together in apart
     assert order.index(together[1]) == max(order.index(authority) for _, authority in apart)
 

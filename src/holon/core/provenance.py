@@ -5,6 +5,7 @@ Also the legacy reader for messages that were stored with `trust` and without `a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from holon.core.codec import from_plain
@@ -68,10 +69,13 @@ ALLOWED_ORIGINS: dict[MessageKind, tuple[type, ...]] = {
 }
 
 
-def labels_for(*origins: MessageOrigin) -> tuple[Trust, AuthorityClass]:
-    """The labels of what these origins say together: the least that any of them has. What the runtime only carries is
-    no more than it was: a tick for hints from outside instructs nobody."""
-    return max((LABELS[type(origin)] for origin in origins), key=lambda labels: _DESCENDING.index(labels[1]))
+def labels_for(origin: MessageOrigin, carries: Sequence[MessageOrigin] = ()) -> tuple[Trust, AuthorityClass]:
+    """The labels of what an origin says, or of what it and those say that it carries words of: the least that any of
+    them has. What the runtime only carries is no more than it was: a tick for hints from outside instructs nobody."""
+    own = LABELS[type(origin)]
+    if not carries:
+        return own
+    return max(own, *(LABELS[type(each)] for each in carries), key=lambda labels: _DESCENDING.index(labels[1]))
 
 
 def kind_fits(kind: MessageKind, origin: MessageOrigin) -> bool:

@@ -196,7 +196,7 @@ def _asked(admission: Admission) -> list[Any]:
 def normalise(agent_id: str, admission: Admission, now_ms: int) -> MessageEnvelope:
     """The envelope: pure. Labels follow from the origin and from what it carries; bindings come from metadata only if
     the runtime speaks."""
-    trust, authority = labels_for(admission.origin, *admission.carries)
+    trust, authority = labels_for(admission.origin, admission.carries)
     metadata = admission.metadata or {}
     may_bind = (
         trust is Trust.TRUSTED_SYSTEM

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -233,18 +233,18 @@ class TurnDriver:
         return CallResult(call, receipt(call.name, error), error.message, duration_ms, error=error)
 
     async def _outside(self, live: LiveTurn, work: Awaitable[T]) -> T | None:
-        """Waits for something outside the store. `None` if the operator aborted it meanwhile."""
+        """Waits for something outside the store. `None` if the operator aborted it meanwhile; but what was over at that
+        very moment, of work that goes on by itself (a future), is told: its consequences must not be lost."""
         live.current = asyncio.current_task()
         assert live.current is not None
-        waited = asyncio.ensure_future(work)
         try:
-            return await waited
+            return await work
         except asyncio.CancelledError:
             if not live.aborted_current or live.current.uncancel() > 0:  # it is the process that ends
                 raise
-            # What was over at that very moment is written down: its consequences must not be lost.
-            over = waited.done() and not waited.cancelled() and waited.exception() is None
-            return waited.result() if over else None
+            if isinstance(work, asyncio.Future) and work.done() and not work.cancelled() and not work.exception():
+                return cast(T, work.result())
+            return None
         finally:
             live.current, live.aborted_current = None, False
 
