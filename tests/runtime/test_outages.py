@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +20,7 @@ from holon.core.messages import (
 from holon.runtime import outages
 from holon.runtime.admission import Admission, admit
 from holon.runtime.outages import pause_s
+from tests.disks import fill, small
 from tests.runtime.conftest import Opens
 from tests.runtime.living import Living, soon
 
@@ -30,22 +28,8 @@ from tests.runtime.living import Living, soon
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of eight megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place], capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip("only root can make a small disk")
-    try:
+    with small(tmp_path / "disk", "size=8m") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
-
-
-def fill(disk: Path) -> None:
-    with (disk / "filler").open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(b"x" * 4_096)
-    assert os.statvfs(disk).f_bavail == 0
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

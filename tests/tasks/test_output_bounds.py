@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from holon.tasks.capture import ALWAYS_BYTES, Capture
 from holon.tasks.commands import CommandRunner
 from holon.tasks.folder import OUTPUT, STDERR, STDOUT, fresh_page_of, status_of
 from holon.tasks.outputs import combined
+from tests.disks import fill, small
 from tests.tasks.workshop import Workshop, ended, eventually, memory_kb, spec_in
 
 KIB = 1_024
@@ -82,22 +82,8 @@ async def test_bytes_that_are_no_text_are_kept_as_they_are_and_shown_as_text(wor
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of four megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip("only root can make a small disk")
-    try:
+    with small(tmp_path / "disk", "size=4m") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
-
-
-def fill(disk: Path) -> None:
-    with (disk / "filler").open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(b"x" * 4_096)
-    assert os.statvfs(disk).f_bavail == 0
 
 
 async def test_before_the_disk_is_full_the_breaker_stops_the_output_and_not_the_command(
@@ -128,16 +114,8 @@ async def test_a_disk_that_is_full_holds_up_neither_the_command_nor_its_status(s
 @pytest.fixture
 def few_files(tmp_path: Path) -> Iterator[Path]:
     """A disk with room for many bytes and few files."""
-    place = tmp_path / "few"
-    place.mkdir()
-    options = ["-o", "size=64m,nr_inodes=64"]
-    done = subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", place], capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip("only root can make a disk with few files")
-    try:
+    with small(tmp_path / "few", "size=64m,nr_inodes=64") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 def take_all_files(disk: Path) -> None:

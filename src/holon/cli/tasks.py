@@ -203,13 +203,16 @@ def remove_worktree(
     client = seat.client()
     shown = client.post(client.control_path(agent, "tasks", task_id, "worktree", "remove"), {"discard": discard})
     worktree = shown["child_supervision"]["worktree"]
-    if not seat.json and not worktree["auto_cleaned_up"]:
-        reason = worktree.get("cleanup_reason")
-        raise Conflict(
-            f"{worktree['worktree_path']} is kept: {reason}",
-            hint=f"merge branch {worktree['worktree_branch']}, or give it up with --discard",
-        )
-    seat.answer(shown, f"{worktree['worktree_path']} and branch {worktree['worktree_branch']} are removed")
+    path, branch = worktree["worktree_path"], worktree["worktree_branch"]
+    if not worktree["auto_cleaned_up"]:
+        refuse_kept(seat, path, branch, worktree.get("cleanup_reason"))
+    seat.answer(shown, f"{path} and branch {branch} are removed")
+
+
+def refuse_kept(seat: Seat, path: str, branch: str, reason: str | None) -> None:
+    """A worktree that stays is no success to a person; a machine reads it in the answer."""
+    if not seat.json:
+        raise Conflict(f"{path} is kept: {reason}", hint=f"merge branch {branch}, or give it up with --discard")
 
 
 def _worktree_fields(worktree: dict[str, Any] | None) -> list[tuple[str, str | None]]:

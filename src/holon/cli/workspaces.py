@@ -9,7 +9,7 @@ import typer
 
 from holon.cli.output import emit, show_fields, show_table
 from holon.cli.seat import Agent, Seat, seated
-from holon.core.errors import Conflict
+from holon.cli.tasks import refuse_kept
 
 app = typer.Typer(help="Where an agent works, how its commands are confined, and the worktrees that it left.")
 
@@ -152,11 +152,8 @@ def remove_worktree(
     where = path if seat.remote else str(Path(path).expanduser().absolute())
     body = {"path": where, "discard": discard}
     done = client.post(client.control_path(agent, "workspace", "worktrees", "remove"), body)
-    if not seat.json and done["cleanup_status"] not in ("removed", "already_removed"):
-        raise Conflict(
-            f"{done['path']} is kept: {done['reason']}",
-            hint=f"merge branch {done['branch']}, or give it up with --discard",
-        )
+    if done["cleanup_status"] not in ("removed", "already_removed"):
+        refuse_kept(seat, done["path"], done["branch"], done["reason"])
     seat.answer(done, f"{done['path']} and branch {done['branch']} are removed")
 
 
