@@ -503,20 +503,23 @@ async def test_the_runtimes_own_git_runs_nothing_of_the_agents_outside(scene: Se
 @needs_sandbox
 async def test_a_filter_that_comes_while_git_looks_runs_in_the_cell(scene: Sets) -> None:
     """As a command of the agent's could do it in the background: the look at the configuration sees nothing yet."""
-    here = await scene()
+    here = await scene(processes=77)
     repo = here.agent_home / "repo"
     await here.run(
         f"git init -q -b main {repo}; cd {repo}; echo '* filter=evil' > .gitattributes; git add .; "
         "git -c user.name=a -c user.email=a@example.org commit -qm one; "
-        f"git config filter.evil.smudge 'id > {here.folder}/outside; id > {here.agent_home}/inside; cat'"
+        f"git config filter.evil.smudge 'id > {here.folder}/outside; ulimit -n > {here.agent_home}/inside; cat'"
     )
+    groups = [base / f"holon-{here.life.host.confinement.group_of('main')}" for base in sandbox.probe().groups if base]
+    before = {path: path.read_text() for group in groups for path in group.glob("*.max")}
     cell = await here.life.host.store.read(lambda tx: here.life.host.confinement.git_cell(tx, "main"))
     assert cell is not None
     made = here.agent_home / ".holon-worktrees-repo" / "x"
     with cell.around(repo / ".git", made.parent, repo):
         await git(repo, "worktree", "add", "--quiet", "-b", "x", str(made))  # without switching anything off
-    assert (here.agent_home / "inside").exists()
+    assert (here.agent_home / "inside").read_text() == "4096\n"
     assert not (here.folder / "outside").exists()
+    assert {path: path.read_text() for path in before} == before, "the limits of the agent's commands are as they were"
 
 
 @needs_sandbox
@@ -524,6 +527,7 @@ async def test_what_git_would_obey_cannot_be_made_or_does_not_stay(scene: Sets) 
     here = await scene()
     here.project.git("config", "extensions.worktreeConfig", "true")
     evil = f"[core]\\n\\tfsmonitor = touch {here.folder}/outside\\n"
+    config = (here.root / ".git" / "config").stat().st_mtime_ns
     assert "Read-only" in await here.run(f"printf '{evil}' > .git/config.worktree")
     await here.run(f"git init -q {here.agent_home}/evil; echo {here.agent_home}/evil/.git > .git/commondir")
 
@@ -532,6 +536,7 @@ async def test_what_git_would_obey_cannot_be_made_or_does_not_stay(scene: Sets) 
 
     await here.life.until(gone)
     here.project.git("status", "--short")
+    assert (here.root / ".git" / "config").stat().st_mtime_ns == config
     assert not (here.folder / "outside").exists()
     (told,) = [event.payload for event in await here.life.events("repository_tampered")]
     assert (here.root / ".git" / told["moved_to"]).read_text().strip() == f"{here.agent_home}/evil/.git"

@@ -202,6 +202,11 @@ async def test_isolated_starts_in_the_same_folder_and_a_cwd_that_is_none_makes_n
     assert project.worktrees() == before
 
 
+async def test_a_command_ends_at_its_time_limit_on_the_host_too(living: Opens) -> None:
+    life = await living(SCRIPT, time_limit_s=1)
+    assert "stopped at its time limit" in (await told(life, "run sleep 60"))["notes"]
+
+
 async def test_home_is_not_isolated_even_inside_of_somebodys_repository(living: Opens, tmp_path: Path) -> None:
     around = Project.new(tmp_path / "dotfiles")
     life = await living(SCRIPT, home=around.folder / "holon")

@@ -126,6 +126,8 @@ def test_an_empty_variable_is_no_variable(tmp_path: Path) -> None:
         ({"http.addr": "127.0.0.1:99999"}, "http.addr"),
         ({"http.auth": "maybe"}, "choose auto, required or disabled"),
         ({"http.heartbeat_ms": 0}, "at least 1"),
+        ({"execution.memory_mb": 16}, "at least 64"),
+        ({"execution.processes": 2}, "at least 8"),
         ({"http.heartbeat_ms": "soon"}, "http.heartbeat_ms"),
         ({"model.fallbacks": 5}, "model.fallbacks"),
         ({"limits.self_turns": "many"}, "limits.self_turns = 'many' is not a number"),

@@ -551,6 +551,12 @@ class TestRepositories:
         project.git("worktree", "add", "-q", "-b", "holon/x", str(tree))
         return cell.with_(root=tree, cwd=tree, git_common_dir=project.common_dir, env=IDENTITY)
 
+    def test_a_planted_link_is_refused_and_never_followed(self, direct: Cell, project: Project) -> None:
+        (project.common_dir / "config.worktree").symlink_to(direct.folder / "made-outside")
+        with pytest.raises(WorkspaceRefused, match="is a link"):
+            direct.run("true")
+        assert not (direct.folder / "made-outside").exists()
+
     def test_it_can_commit_in_the_main_tree(self, direct: Cell, project: Project) -> None:
         done = direct.shell("echo new > new.txt && git add -A && git commit -q -m new && git status --porcelain")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

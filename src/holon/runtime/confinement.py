@@ -150,8 +150,13 @@ class Confinement:
         stored = agents.get(tx, agent_id)
         if stored is None or not self.of(stored.state).sandboxed:
             return None
-        home = Path(stored.identity.agent_home)
-        return GitCell(agent_home=home, holon_home=self._home, group=self.group_of(agent_id))
+        return GitCell(
+            agent_home=Path(stored.identity.agent_home),
+            holon_home=self._home,
+            group=self.group_of(agent_id),
+            memory_bytes=self.options.memory_bytes,
+            processes=self.options.process_count,
+        )
 
     def offered(self, agent_id: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
         """The tools that can do something for this agent: what the gate denies anyway is not offered."""

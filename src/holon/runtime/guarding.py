@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 
+from holon.core.errors import HolonError
 from holon.core.event_kinds import RepositoryTampered
 from holon.core.tasks import TaskKind
 from holon.core.transitions import Transition
@@ -21,18 +23,20 @@ log = logging.getLogger("holon.guarding")
 
 #: Between two looks, while a command runs.
 LOOK_S = 0.2
+#: How long the guard stays at least: a command is on record only after it was asked for, on a slow disk long after.
+STAY_S = 30.0
 
 
 class GitGuard:
     def __init__(self, store: Store) -> None:
         self._store = store
-        #: Git folders, with the agents whose commands can write in them.
-        self._watched: dict[Path, set[str]] = {}
+        #: Git folders, with the agents whose commands can write in them and when that was last said.
+        self._watched: dict[Path, dict[str, float]] = {}
         self._watching: asyncio.Task[None] | None = None
 
     def watch(self, agent_id: str, common: Path) -> None:
-        """Until the agent has no command any more, and once after that."""
-        self._watched.setdefault(common, set()).add(agent_id)
+        """As long as the agent has commands."""
+        self._watched.setdefault(common, {})[agent_id] = time.monotonic()
         if self._watching is None or self._watching.done():
             self._watching = asyncio.get_running_loop().create_task(self._watch())
 
@@ -42,31 +46,40 @@ class GitGuard:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
         for common, agents in self._watched.items():
-            await self._look(common, agents)
+            await self._look(common, list(agents))
 
     async def _watch(self) -> None:
         while self._watched:
             await asyncio.sleep(LOOK_S)
             for common, agents in list(self._watched.items()):
-                busy = {agent_id for agent_id in agents if await self._busy(agent_id)}
-                await self._look(common, agents)
-                agents &= busy
+                await self._look(common, list(agents))
+                for agent_id in list(agents):
+                    if not await self._busy(agent_id) and time.monotonic() - agents[agent_id] > STAY_S:
+                        del agents[agent_id]
                 if not agents:
                     del self._watched[common]
 
     async def _busy(self, agent_id: str) -> bool:
-        live = await self._store.read(lambda tx: tasks.live(tx, agent_id))
+        try:
+            live = await self._store.read(lambda tx: tasks.live(tx, agent_id))
+        except HolonError:  # it is not known
+            return True
         return any(task.kind is TaskKind.COMMAND_TASK for task in live)
 
-    async def _look(self, common: Path, agents: set[str]) -> None:
-        moved = set_aside(common)
-        if moved is None:
-            return
-        log.error("%s was made by a command and has been moved to %s", common / "commondir", moved)
-        told = RepositoryTampered(path=str(common / "commondir"), moved_to=str(moved))
+    async def _look(self, common: Path, agents: list[str]) -> None:
+        """What it cannot do now it does with the next look: nobody else's work may end by it."""
+        planted = common / "commondir"
+        try:
+            moved = set_aside(common)
+            if moved is None:
+                return
+            log.error("%s was made by a command and has been moved to %s", planted, moved)
+            told = RepositoryTampered(path=str(planted), moved_to=str(moved))
 
-        def tell(tx: Tx) -> None:
-            for agent_id in sorted(agents):
-                tx.emit(agent_id, told)
+            def tell(tx: Tx) -> None:
+                for agent_id in agents:
+                    tx.emit(agent_id, told)
 
-        await self._store.write(tell, at=Transition.AGENT_CONTROL)
+            await self._store.write(tell, at=Transition.AGENT_CONTROL)
+        except (HolonError, OSError) as error:
+            log.error("%s: %s", planted, error)

@@ -212,6 +212,9 @@ SETTINGS: tuple[SettingLine, ...] = (
     SettingLine("providers", "providers", "object", "HOLON_PROVIDERS", "own providers: transport, base_url, key"),
 )
 
+#: With less no command can start: what starts it is held to the same.
+_LEAST = {"execution.memory_mb": 64, "execution.processes": 8}
+
 _TOKEN_ENV = "HOLON_CONTROL_TOKEN"
 
 
@@ -323,9 +326,9 @@ def _parsed(line: SettingLine, value: Any) -> dict[str, Any]:
     try:
         match line.kind:
             case "number":
-                number = int(value)
-                if number < 1:
-                    raise ValueError("it must be at least 1")
+                number, least = int(value), _LEAST.get(line.key, 1)
+                if number < least:
+                    raise ValueError(f"it must be at least {least}")
                 return {line.field: number}
             case "list":
                 return {

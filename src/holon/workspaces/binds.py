@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -90,7 +91,7 @@ def _of_main_tree(common: Path, access: GitAccess) -> list[Bind]:
     for name in _FOLDERS_IN_MAIN:
         (common / name).mkdir(exist_ok=True)
     for name in _FILES_IN_MAIN:
-        (common / name).touch()
+        _make_empty(common / name)
     folders = [name for name in _FOLDERS_IN_MAIN if name != "worktrees" or access is not GitAccess.MANAGE]
     fixed = _existing(common, (*folders, *_FILES_IN_MAIN), writable=False)
     return [Bind(common, writable=True), *fixed]
@@ -101,7 +102,7 @@ def _of_worktree(root: Path, common: Path, admin: Path, access: GitAccess) -> li
     if access is GitAccess.READ:
         return readable
     (common / "logs").mkdir(exist_ok=True)
-    (admin / "config.worktree").touch()
+    _make_empty(admin / "config.worktree")
     return [
         *readable,
         *_existing(common, _SHARED_BY_WORKTREES, writable=True),
@@ -109,6 +110,12 @@ def _of_worktree(root: Path, common: Path, admin: Path, access: GitAccess) -> li
         Bind(admin, writable=True),
         *_existing(admin, _FILES_IN_WORKTREE, writable=False),
     ]
+
+
+def _make_empty(file: Path) -> None:
+    """What is there stays as it is, also a link: it is looked at later, and never followed."""
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
 def _existing(folder: Path, names: Iterable[str], *, writable: bool) -> list[Bind]:

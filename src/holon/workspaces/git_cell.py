@@ -17,15 +17,17 @@ from holon.core.values import Value
 from holon.workspaces.binds import GitAccess
 from holon.workspaces.git import CONFINED
 from holon.workspaces.places import lies_in, real
-from holon.workspaces.sandbox import SandboxSpec, confine
+from holon.workspaces.sandbox import Confined, SandboxSpec, confine
 
 
 class GitCell(Value, frozen=True, kw_only=True):
-    """Whose git it is, and whose limits hold for it."""
+    """Whose git it is, and whose limits hold for it: the same as for the agent's commands, in the same groups."""
 
     agent_home: Path
     holon_home: Path
     group: str
+    memory_bytes: int
+    processes: int
 
     @contextmanager
     def around(self, common: Path, shelf: Path, *seen: Path) -> Iterator[None]:
@@ -48,10 +50,12 @@ class GitCell(Value, frozen=True, kw_only=True):
             git_common_dir=None if own else common,
             git_access=GitAccess.MANAGE,
             group=self.group,
+            memory_bytes=self.memory_bytes,
+            processes=self.processes,
         )
 
         def prefix(environment: Mapping[str, str]) -> tuple[str, ...]:
-            return confine(msgspec.structs.replace(spec, env=_inside(environment))).prefix
+            return _limited(confine(msgspec.structs.replace(spec, env=_inside(environment))))
 
         token = CONFINED.set(prefix)
         try:
@@ -60,6 +64,22 @@ class GitCell(Value, frozen=True, kw_only=True):
             CONFINED.reset(token)
             with suppress(OSError):  # something is in it
                 shelf.rmdir()
+
+
+def _limited(confined: Confined) -> tuple[str, ...]:
+    """With a shell that takes limits and groups on itself: there is no runner here to do it."""
+    units = {"RLIMIT_CORE": ("c", 1), "RLIMIT_DATA": ("d", 1024), "RLIMIT_NOFILE": ("n", 1)}
+    taken = "; ".join(f"ulimit -{units[name][0]} {value // units[name][1]}" for name, value in confined.limits.items())
+    join = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
+    return (
+        "/bin/sh",
+        "-c",
+        f"{taken}; {join}",
+        "sh",
+        *(door.enter for door in confined.groups),
+        "--",
+        *confined.prefix,
+    )
 
 
 def _inside(environment: Mapping[str, str]) -> dict[str, str]:

@@ -26,7 +26,7 @@ from holon.core.errors import AgentError
 from holon.core.policy import Guarantee
 from holon.core.values import Value
 from holon.core.workspaces import WorkspaceRefused
-from holon.workspaces import cgroups, limits, settings
+from holon.workspaces import cgroups, etc, limits
 from holon.workspaces.binds import Bind, GitAccess, of_repository, ordered
 from holon.workspaces.cgroups import NO_GROUPS, Controllers, Door
 from holon.workspaces.limits import Limits
@@ -218,7 +218,13 @@ def _binds(spec: SandboxSpec, root: Path) -> list[Bind]:
 def _etc(spec: SandboxSpec) -> Path:
     """In the runtime's own place, which no command sees; without one, in a folder that goes with this process."""
     place = spec.holon_home / "run" if spec.holon_home else _scratch()
-    return settings.copied(place, network=spec.network)
+    try:
+        return etc.copied(place, network=spec.network)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"what a sandbox shows of /etc cannot be written to {place}: {error.strerror}",
+            hint="the operator frees disk space, or sees who may write there",
+        ) from error
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Settings: a few files of /etc, copied to one folder that confined commands see as theirs.
+"""/etc: a few of its files, copied to one folder that confined commands see as theirs.
 
 Chosen one by one, because /etc also has password hashes, host keys and tokens; copied, because each mount of a sandbox
 costs every command time. A copy follows its original from command to command.
@@ -44,6 +44,9 @@ def _chosen(*, network: bool) -> list[str]:
 def copied(folder: Path, *, network: bool) -> Path:
     """Where the copies are, as new as the originals; below `folder`, which nobody else can write."""
     place = folder / ("etc-network" if network else "etc")
+    if not place.is_dir():  # the first time, or somebody has cleared it away
+        for copy in [copy for copy in _copied if copy.is_relative_to(place)]:
+            del _copied[copy]
     for name in _chosen(network=network):
         original, copy = _ETC / name, place / name
         looks = _looks(original)
@@ -63,25 +66,34 @@ def _looks(path: Path) -> tuple[int, int, int] | None:
 
 
 def _mirror(original: Path, copy: Path) -> None:
-    """Commands that run see the old or the new, never half of one. What cannot be read is not there."""
+    """Commands that run see the old or the new, never half of one. What cannot be read is not there; what cannot be
+    written is an error."""
     leads_to = os.path.realpath(original)
+    if leads_to.startswith(_SEEN) and os.path.exists(leads_to):
+        _replace(copy, lambda fresh: fresh.symlink_to(leads_to))
+        return
     try:
-        if leads_to.startswith(_SEEN) and os.path.exists(leads_to):
-            _replace(copy, lambda fresh: os.symlink(leads_to, fresh))
-        elif os.path.isdir(leads_to):
-            _mirror_folder(original, copy)
-        else:
-            _replace(copy, lambda fresh: shutil.copyfile(leads_to, fresh))
+        names = _names(leads_to) if os.path.isdir(leads_to) else None
+        content = Path(leads_to).read_bytes() if names is None else b""
     except OSError:
         _remove(copy)
+        return
+    if names is None:
+        _replace(copy, lambda fresh: fresh.write_bytes(content))
+    else:
+        _mirror_folder(original, names, copy)
 
 
-def _mirror_folder(original: Path, copy: Path) -> None:
+def _names(folder: str) -> set[str]:
+    """A folder behind a link could be the one that it is in."""
+    with os.scandir(folder) as entries:
+        return {each.name for each in entries if each.is_file() or each.is_dir(follow_symlinks=False)}
+
+
+def _mirror_folder(original: Path, names: set[str], copy: Path) -> None:
     if copy.is_symlink() or not copy.is_dir():
         _remove(copy)
         copy.mkdir()
-    # A folder behind a link could be the one that it is in.
-    names = {each.name for each in os.scandir(original) if each.is_file() or each.is_dir(follow_symlinks=False)}
     for gone in set(os.listdir(copy)) - names:
         _remove(copy / gone)
     for name in names:
