@@ -2,7 +2,7 @@
 
 An id is `<prefix>_` + 10 characters of milliseconds + 4 of a counter + 8 random ones (40 bits). The counter begins at a
 random place in each process and rises with every id, so that ids of one millisecond, and of one transaction, sort in
-the order in which they were made. Capability secrets are not ids: they come from `secrets`, with at least 128 random
+the order in which they were made; but for the one place in a million where it begins again. Capability secrets are not ids: they come from `secrets`, with at least 128 random
 bits.
 """
 
@@ -20,7 +20,8 @@ _RANDOM_BITS, _COUNTER_MASK = 40, (1 << 20) - 1
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]  # ten bits a look-up
 _random = random.Random()  # begins with the system's randomness, in each process anew
 os.register_at_fork(after_in_child=_random.seed)
-_counter = count(int.from_bytes(os.urandom(3), "big"))  # `next` on it is atomic: no lock is needed
+#: From the lower half: it does not begin again soon. `next` on it is atomic: no lock is needed.
+_counter = count(int.from_bytes(os.urandom(3), "big") & _COUNTER_MASK >> 1)
 
 
 def new_id(prefix: str, now_ms: int | None = None) -> str:

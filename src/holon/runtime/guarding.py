@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from holon.core.errors import HolonError
@@ -33,6 +34,7 @@ class GitGuard:
         #: Git folders, with the agents whose commands can write in them and when that was last said.
         self._watched: dict[Path, dict[str, float]] = {}
         self._watching: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
 
     def watch(self, agent_id: str, common: Path) -> None:
         """As long as the agent has commands."""
@@ -41,16 +43,17 @@ class GitGuard:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def close(self) -> None:
-        """A last look."""
+        """A last look. One that is under way comes to its end: what was moved is told."""
+        self._ending.set()
         if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+            await asyncio.wait([self._watching])
         for common, agents in self._watched.items():
             await self._look(common, list(agents))
 
     async def _watch(self) -> None:
-        while self._watched:
-            await asyncio.sleep(LOOK_S)
+        while self._watched and not self._ending.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), LOOK_S)
             for common, agents in list(self._watched.items()):
                 await self._look(common, list(agents))
                 for agent_id in list(agents):
