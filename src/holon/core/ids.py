@@ -2,8 +2,8 @@
 
 An id is `<prefix>_` + 10 characters of milliseconds + 4 of a counter + 8 random ones (40 bits). The counter begins at a
 random place in each process and rises with every id, so that ids of one millisecond, and of one transaction, sort in
-the order in which they were made; but for the one place in a million where it begins again. Capability secrets are not ids: they come from `secrets`, with at least 128 random
-bits.
+the order in which they were made; but for the one place in a million where it begins again. Capability secrets are not
+ids: they come from `secrets`, with at least 128 random bits.
 """
 
 from __future__ import annotations
